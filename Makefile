@@ -71,6 +71,7 @@ ALL_CFLAGS += -I$(dir $(SKEL))
 BIN     := $(if $(SAN),$(OUT)/allocsnap,allocsnap)
 SAMPLER := $(OUT)/liballocsnap-sampler.so
 SAMPLERS := $(SAMPLER) $(OUT)/liballocsnap-sampler-new.so
+EXACT := $(OUT)/liballocsnap-exact.so
 
 ifeq ($(V),1)
   Q =
@@ -94,7 +95,7 @@ FORCE:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
-all: $(BIN) $(SAMPLERS) arrows	## build ./allocsnap
+all: $(BIN) $(SAMPLERS) $(EXACT) arrows	## build ./allocsnap
 
 check:			## install what is missing, build, run the gate: 12 minutes on two slow cores (as root)
 	$(Q)scripts/install-deps.sh build test
@@ -180,6 +181,11 @@ $(SAMPLERS): src/sampler/preload.c $(wildcard src/sampler/*.h)
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(SAMPLER_CFLAGS) $< $(SAMPLER_LDFLAGS) -Wl,-soname,$(@F) -o $@.new && mv -f $@.new $@
+
+$(EXACT): src/exact/preload.c $(wildcard src/exact/*.h) src/sampler/next_allocator.h
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(SAMPLER_CFLAGS) -Ibpf $< $(SAMPLER_LDFLAGS) -Wl,-soname,$(@F) -o $@.new && mv -f $@.new $@
 
 # It is put into processes that run, and calls nothing. All of it lies in memory as it lies in the file; .bss has pages
 # of its own, as what follows the data in their last page is not zero.

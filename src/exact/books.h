@@ -143,7 +143,7 @@ struct books_count {
 struct books_native {
 	uint64_t stack_low, stack_high; /* can be read */
 	uint64_t own_low, own_high;	 /* the thread's own stack; 0, 0: not known */
-	uint64_t known_nr, closed_nr;	 /* of the head, when the memo was made */
+	uint64_t known_nr, closed_nr, replaced_nr; /* of the head, when the memo was made; the last one with closed_nr above */
 	struct { uint64_t place, word; } check[BOOKS_NATIVE_DEEPEST];
 	uint64_t needs_fp[BOOKS_NATIVE_DEEPEST / 64]; /* bit i: frame[i].fp was read at fp_at, and is needed */
 	struct books_native_frame frame[BOOKS_NATIVE_DEEPEST], walk[BOOKS_NATIVE_DEEPEST + 1];

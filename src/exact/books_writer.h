@@ -139,15 +139,11 @@ struct hook {
 	const uint64_t *frame;	     /* native: where rbp is saved, and the return address */
 };
 
-static inline struct hook begin_hook(void)
+static inline struct hook begin_hook_in(struct books_thread *thread)
 {
 	struct hook hook = {};
 	uint64_t stack = hook_stack_pointer();
-	struct books_thread *thread;
 
-	if (unlikely(!BOOKS_ARE_ON))
-		return hook;
-	thread = find_thread_slot();
 	if (unlikely(!thread) || is_inside(thread, stack))
 		return hook;
 	*(volatile uint64_t *)&thread->inside = stack; /* before `now` is loaded: the recorder makes the barrier */
@@ -157,6 +153,11 @@ static inline struct hook begin_hook(void)
 	else
 		hook.thread = thread;
 	return hook;
+}
+
+static inline struct hook begin_hook(void)
+{
+	return likely(BOOKS_ARE_ON) ? begin_hook_in(find_thread_slot()) : (struct hook){};
 }
 
 static inline void end_hook(const struct hook *hook)

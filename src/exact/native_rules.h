@@ -38,7 +38,7 @@ static inline unwind_row unwind_rows__at(const struct unwind_rows *rows, bpf_u32
 /* The code that an address belongs to; NULL: there is none that is known. */
 static inline const struct books_region *find_region(const struct books_known *known, uint64_t address)
 {
-	uint32_t low = 0, high = known->region_nr < BOOKS_REGIONS_MAX ? known->region_nr : BOOKS_REGIONS_MAX;
+	uint32_t nr = known->region_nr < BOOKS_REGIONS_MAX ? known->region_nr : BOOKS_REGIONS_MAX, low = 0, high = nr;
 
 	while (low < high) {
 		uint32_t middle = (low + high) / 2;
@@ -48,7 +48,7 @@ static inline const struct books_region *find_region(const struct books_known *k
 		else
 			high = middle;
 	}
-	return low < BOOKS_REGIONS_MAX && address - known->region[low].start < known->region[low].end - known->region[low].start ?
+	return low < nr && address - known->region[low].start < known->region[low].end - known->region[low].start ?
 		       &known->region[low] : NULL;
 }
 

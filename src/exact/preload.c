@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * liballocsnap-exact.so: preloaded into a program, it enters each block of its heap into books (books.h), with the traceback
+ * of its call.
+ *
+ *	LD_PRELOAD=liballocsnap-exact.so ALLOCSNAP_EXACT=PID PROGRAM…
+ *
+ * Only the process with that PID has books: not its children. At its first call it makes them, and waits once until a recorder
+ * has opened them. After that a call takes no lock, makes no system call, and allocates nothing, but for the first
+ * call of a thread, which asks the C library where its stack is. The library stays loaded for good.
+ *
+ * Not seen: blocks of the next allocator's own functions (mallocx; operator new of jemalloc).
+ */
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "exact/preload.h"
+#include "sampler/next_allocator.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* ---- the books ---- */
+
+static uint64_t books_base;
+static __attribute__((aligned(4096))) union {
+	volatile uint64_t is_on; /* a page of its own: a child has 0 there (MADV_WIPEONFORK) */
+	char page[4096];
+} books_on;
+
+static __thread uint32_t own_tid __attribute__((tls_model("initial-exec")));
+
+#define BOOKS_BASE books_base
+#define BOOKS_ARE_ON books_on.is_on
+#define BOOKS_OWN_TID own_tid
+
+#include "exact/books_writer.h"
+#include "exact/native_walk.h"
+
+/* ---- threads ---- */
+
+static __thread struct books_thread *own_slot __attribute__((tls_model("initial-exec")));
+
+#define MAIN_STACK_MOST (UINT64_C(128) << 20) /* nothing else is mapped there (mmap_base(), arch/x86/mm/mmap.c) */
+
+#pragma weak pthread_getattr_np
+#pragma weak pthread_attr_getstack
+#pragma weak pthread_attr_destroy
+#pragma weak pthread_self
+
+/* The main thread's stack ends at what the kernel has put there before the program began. */
+static bool find_main_stack(uint64_t here, uint64_t *ret_low, uint64_t *ret_high)
+{
+	uint64_t random = getauxval(AT_RANDOM);
+
+	if (here >= random || random - here >= MAIN_STACK_MOST)
+		return false;
+	*ret_low = random - MAIN_STACK_MOST;
+	*ret_high = random & ~UINT64_C(7);
+	return true;
+}
+
+static void find_own_stack(struct books_thread *thread)
+{
+	struct books_native *native = &thread->native;
+	uint64_t here = (uint64_t)__builtin_frame_address(0);
+	pthread_attr_t attr;
+	void *low;
+	size_t bytes;
+
+	native->own_low = native->own_high = 0;
+	if (find_main_stack(here, &native->own_low, &native->own_high) || !pthread_getattr_np ||
+	    pthread_getattr_np(pthread_self(), &attr))
+		return;
+	if (!pthread_attr_getstack(&attr, &low, &bytes) && here - (uint64_t)low < bytes) {
+		native->own_low = (uint64_t)low;
+		native->own_high = (uint64_t)low + bytes;
+	}
+	pthread_attr_destroy(&attr);
+}
+
+/* What the C library allocates meanwhile is not recorded. */
+static __attribute__((noinline)) struct books_thread *begin_thread(void)
+{
+	struct books_thread *thread;
+	static __thread bool is_beginning __attribute__((tls_model("initial-exec")));
+	int saved = errno;
+
+	if (is_beginning)
+		return NULL;
+	is_beginning = true;
+	if (!own_tid)
+		own_tid = syscall(SYS_gettid);
+	thread = find_thread_slot();
+	if (thread && thread != own_slot) {
+		forget_native_memo(thread, LOAD(HEAD->known_nr), LOAD(HEAD->closed_nr));
+		find_own_stack(thread);
+	}
+	own_slot = thread;
+	is_beginning = false;
+	errno = saved;
+	return thread;
+}
+
+static inline struct books_thread *own_thread_slot(void)
+{
+	return likely(own_slot) && likely(LOAD(own_slot->tid) == own_tid) ? own_slot : begin_thread();
+}
+
+/* ---- counts ---- */
+
+static __attribute__((noinline)) void flush_count(struct books_count *count, uint32_t node)
+{
+	const struct books_count was = *count;
+	struct books_node *of = &NODES[was.node % BOOKS_NODES_MAX];
+
+	*count = (struct books_count){ .node = node };
+	if (!was.node)
+		return;
+	__atomic_fetch_add(&of->allocations, was.allocations, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&of->allocated_bytes, was.allocated_bytes, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&of->temporary, was.temporary, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&of->temporary_bytes, was.temporary_bytes, __ATOMIC_RELAXED);
+}
+
+static inline struct books_count *count_of(struct books_thread *thread, uint32_t node)
+{
+	struct books_count *count = &thread->native.count[node % BOOKS_COUNTS];
+
+	if (unlikely(count->node != node))
+		flush_count(count, node);
+	return count;
+}
+
+static inline uint32_t count_allocation(const struct hook *hook, uint64_t size, bool is_raw)
+{
+	uint32_t node = walk_native(hook->thread, hook->frame);
+	struct books_count *count = count_of(hook->thread, node);
+
+	(void)is_raw;
+	count->allocations++;
+	count->allocated_bytes += size;
+	return node;
+}
+
+static inline void count_temporary(struct books_thread *thread, uint32_t node, uint64_t size, bool is_raw)
+{
+	struct books_count *count = count_of(thread, node);
+
+	(void)is_raw;
+	count->temporary++;
+	count->temporary_bytes += size;
+}
+
+static void retire_code(uint64_t address)
+{
+	(void)address; /* no block of malloc's books has code */
+}
+
+#include "exact/books_blocks.h"
+
+/* ---- calls ---- */
+
+#define IN_NEXT 1 /* in books_thread.inside: the thread is in the next allocator, which may call itself by our names */
+
+/* A signal handler has interrupted a hook, and not the next allocator. */
+static __attribute__((noinline)) void count_amid_hook(void)
+{
+	if (own_slot && own_slot->inside && !(own_slot->inside & IN_NEXT))
+		count_books_loss(BOOKS_LOST_AMID);
+}
+
+static inline void enter_next(const struct hook *hook)
+{
+	*(volatile uint64_t *)&hook->thread->inside = hook->thread->inside | IN_NEXT;
+}
+
+static inline void leave_next(const struct hook *hook)
+{
+	*(volatile uint64_t *)&hook->thread->inside = hook->thread->inside & ~(uint64_t)IN_NEXT;
+}
+
+static inline struct hook begin_call(const uint64_t *frame)
+{
+	struct hook hook = {};
+
+	if (likely(BOOKS_ARE_ON)) {
+		hook = begin_hook_in(own_thread_slot());
+		hook.frame = frame;
+		if (likely(hook.thread))
+			enter_next(&hook);
+		else
+			count_amid_hook();
+	}
+	return hook;
+}
+
+static inline void *end_call(const struct hook *hook, void *block, uint64_t size)
+{
+	if (unlikely(!hook->thread))
+		return block;
+	leave_next(hook);
+	if (likely(block))
+		enter_in_books(hook, (uint64_t)block, size, true);
+	end_hook(hook);
+	return block;
+}
+
+#define FRAME ((const uint64_t *)__builtin_frame_address(0))
+
+EXPORT void *malloc(size_t n)
+{
+	const struct hook hook = begin_call(FRAME);
+
+	return end_call(&hook, next.malloc(n), n);
+}
+
+EXPORT void *calloc(size_t n, size_t size)
+{
+	const struct hook hook = begin_call(FRAME);
+
+	return end_call(&hook, next.calloc(n, size), n * size);
+}
+
+EXPORT void free(void *block)
+{
+	const struct hook hook = likely(block) && likely(BOOKS_ARE_ON) ? begin_hook_in(own_thread_slot()) : (struct hook){};
+	uint64_t size;
+
+	if (likely(hook.thread)) {
+		leave_block(&hook, (uint64_t)block, &size, true);
+		end_hook(&hook);
+	} else if (block && BOOKS_ARE_ON && own_slot) {
+		leave_amid_hook((uint64_t)block, true);
+	}
+	if (unlikely(is_early(block)))
+		return;
+	next.free(block);
+}
+
+/* glibc before 2.26 */
+EXPORT void cfree(void *block)
+{
+	free(block);
+}
+
+/* Another thread may get the old address before the call returns. */
+static inline void *realloc_from(void *was, size_t size, const uint64_t *frame)
+{
+	const struct hook hook = begin_call(frame);
+	uint64_t old_size, old = 0;
+	void *block;
+
+	if (unlikely(!hook.thread))
+		return next.realloc(was, size);
+	leave_next(&hook);
+	if (was)
+		old = leave_block(&hook, (uint64_t)was, &old_size, true);
+	enter_next(&hook);
+	block = next.realloc(was, size);
+	leave_next(&hook);
+	if (likely(block))
+		enter_in_books(&hook, (uint64_t)block, size, true);
+	else if (old && size)
+		put_back(&hook, (uint64_t)was, old, old_size);
+	end_hook(&hook);
+	return block;
+}
+
+EXPORT void *realloc(void *was, size_t size)
+{
+	return unlikely(is_early(was)) ? realloc_early(was, size) : realloc_from(was, size, FRAME);
+}
+
+EXPORT void *reallocarray(void *was, size_t n, size_t size)
+{
+	size_t bytes;
+
+	if (!__builtin_mul_overflow(n, size, &bytes))
+		return unlikely(is_early(was)) ? realloc_early(was, bytes) : realloc_from(was, bytes, FRAME);
+	errno = ENOMEM;
+	return NULL;
+}
+
+#define ALIGNED_FUNCTION(name)                                         \
+	EXPORT void *name(size_t alignment, size_t n)                  \
+	{                                                              \
+		const struct hook hook = begin_call(FRAME);            \
+                                                                       \
+		return end_call(&hook, next.name(alignment, n), n);    \
+	}
+ALIGNED_FUNCTION(memalign)
+ALIGNED_FUNCTION(aligned_alloc)
+
+EXPORT int posix_memalign(void **ret_block, size_t alignment, size_t n)
+{
+	const struct hook hook = begin_call(FRAME);
+	int err = next.posix_memalign(ret_block, alignment, n);
+
+	end_call(&hook, err ? NULL : *ret_block, n);
+	return err;
+}
+
+#define PAGES_FUNCTION(name)                                           \
+	EXPORT void *name(size_t n)                                    \
+	{                                                              \
+		const struct hook hook = begin_call(FRAME);            \
+                                                                       \
+		return end_call(&hook, next.name(n), n);               \
+	}
+PAGES_FUNCTION(valloc)
+PAGES_FUNCTION(pvalloc)
+
+/* ---- code that goes ---- */
+
+static int (*next_dlclose)(void *handle);
+
+static void note_closing(void)
+{
+	if (BOOKS_ARE_ON)
+		__atomic_fetch_add(&HEAD->closed_nr, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Other code may come to the same addresses. Until the recorder has looked again, stacks are copied. */
+EXPORT int dlclose(void *handle)
+{
+	int result;
+
+	note_closing();
+	result = next_dlclose ? next_dlclose(handle) : 1;
+	note_closing();
+	return result;
+}
+
+/* ---- the start ---- */
+
+#define WAIT_MOST_S 5 /* for the recorder */
+
+static bool is_wanted(void)
+{
+	const char *pid = getenv(EXACT_VARIABLE);
+	struct rlimit file_size;
+
+	return pid && strtol(pid, NULL, 10) == getpid() && !getrlimit(RLIMIT_FSIZE, &file_size) && file_size.rlim_cur >= BOOKS_BYTES;
+}
+
+static bool map_books(void)
+{
+	int fd = syscall(SYS_memfd_create, EXACT_BOOKS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *books = MAP_FAILED;
+
+	if (fd < 0)
+		return false;
+	if (!ftruncate(fd, BOOKS_BYTES) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+		books = mmap(NULL, BOOKS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	close(fd);
+	if (books == MAP_FAILED || madvise(&books_on, sizeof(books_on), MADV_WIPEONFORK) ||
+	    madvise(books, BOOKS_BYTES, MADV_DONTDUMP) || madvise(books, BOOKS_BYTES, MADV_DONTFORK))
+		return false;
+	books_base = (uint64_t)books;
+	return true;
+}
+
+/* Whether a recorder has opened the books, and said what code there is. */
+static bool await_recorder(void)
+{
+	const struct timespec limit = { .tv_nsec = 100000000 };
+
+	for (int i = 0; i < 10 * WAIT_MOST_S && !__atomic_load_n(&HEAD->known_nr, __ATOMIC_ACQUIRE); i++)
+		syscall(SYS_futex, &HEAD->known_nr, FUTEX_WAIT, 0, &limit, NULL, 0);
+	return __atomic_load_n(&HEAD->known_nr, __ATOMIC_ACQUIRE);
+}
+
+static void begin_books(void)
+{
+	static const char magic[8] = BOOKS_MAGIC;
+	int saved = errno;
+
+	if (is_wanted() && map_books()) {
+		HEAD->version = BOOKS_VERSION;
+		HEAD->kind = BOOKS_OF_MALLOC;
+		for (unsigned int i = 0; i < sizeof(magic); i++)
+			HEAD->magic[i] = magic[i];
+		books_on.is_on = await_recorder();
+	}
+	errno = saved;
+}
+
+static void early_is_used(uintptr_t address)
+{
+	(void)address;
+}
+
+static void find_next_allocator(void)
+{
+	struct allocator found;
+
+	has_begun = true;
+	next = early_allocator;
+	next_dlclose = dlsym(RTLD_NEXT, "dlclose");
+	found = allocator_find_next(); /* at last: it leaves no error for the program's dlerror() */
+	next = found;
+	begin_books();
+}
+
+static __attribute__((constructor)) void start_books(void)
+{
+	if (!has_begun)
+		find_next_allocator();
+}
