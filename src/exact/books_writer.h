@@ -39,11 +39,6 @@ static uint64_t word_at(uint64_t address)
 	return __atomic_load_n((const uint64_t *)address, __ATOMIC_RELAXED);
 }
 
-static uint32_t half_at(uint64_t address)
-{
-	return __atomic_load_n((const uint32_t *)address, __ATOMIC_RELAXED);
-}
-
 /* ---- threads ---- */
 
 /* Threads of now have different ones; a later thread gets the one of a thread that has ended. */
@@ -70,6 +65,8 @@ static bool take_thread_slot(uint32_t slot, uint32_t was, uint32_t tid)
 	thread->slot = slot % BOOKS_THREADS;
 	thread->inside = thread->latest = thread->passed = 0;
 	thread->frame_nr = 0;
+	thread->native.own_low = thread->native.own_high = 0; /* to Python, a place where there is no frame */
+	thread->native.stack_low = thread->native.stack_high = 0;
 	__atomic_store_n(&thread->pointer, own_thread_pointer(), __ATOMIC_RELAXED);
 	__atomic_store_n(&thread->pointer_tid, tid, __ATOMIC_RELEASE);
 	return true;

@@ -11,9 +11,15 @@
  * The words are compared without waiting for each other. From the first other one on, the walk goes on by rules, and may
  * meet the memo again further out.
  *
- * Words are read only from memory that is known: the thread's own stack, stacks that the recorder has found, and else the
- * page of the stack pointer. Where the recorder has no answer yet, the stack is copied, and the recorder walks it.
+ * Words are read only from memory that is known to be readable: the thread's own stack, and stacks that the recorder has found
+ * or that the kernel was asked about. Where the recorder has said nothing about some code yet, the stack is copied, and the
+ * recorder walks it.
+ *
+ * A file that includes it defines BOOKS_MAIN_STACK_END: an address at the end of the main thread's stack.
  */
+
+#include <errno.h>
+#include <sys/syscall.h>
 
 #include "exact/books_writer.h"
 #include "exact/native_rules.h"
@@ -99,25 +105,88 @@ static inline int native_rule_at(const struct books_native *native, uint64_t add
 
 /* ---- stacks ---- */
 
-/* Which memory around a stack pointer can be read. */
+#define MAIN_STACK_MOST (UINT64_C(128) << 20) /* below its end nothing else is mapped (mmap_base(), arch/x86/mm/mmap.c) */
+#define OWN_STACK_MOST (UINT64_C(64) << 20)
+#define OTHER_STACK_MOST (UINT64_C(1) << 20) /* until the recorder has said where it ends */
+
+/*
+ * Whether the kernel can read a word there. It reads the set before it looks at what to do with it, and ~0 is nothing to do:
+ * so nothing changes (rt_sigprocmask(), kernel/signal.c). A thread asks once about a page of its stack.
+ */
+static bool is_readable(uint64_t address)
+{
+	register uint64_t bytes __asm__("r10") = sizeof(uint64_t);
+	int64_t result;
+
+	__asm__ volatile("syscall" : "=a"(result)
+			 : "a"(SYS_rt_sigprocmask), "D"(~UINT64_C(0)), "S"(address), "d"(UINT64_C(0)), "r"(bytes)
+			 : "rcx", "r11", "memory");
+	return result != -EFAULT;
+}
+
+/* The first page of [page, end) that cannot be read; or end. */
+static uint64_t end_of_readable(uint64_t page, uint64_t end)
+{
+	while (page < end && is_readable(page))
+		page += BOOKS_PAGE;
+	return page < end ? page : end;
+}
+
+static void use_stack(struct books_native *native, uint64_t low, uint64_t high)
+{
+	native->stack_low = low;
+	native->stack_high = high;
+}
+
+/* The main thread's stack ends where the kernel has put what the program begins with. */
+static bool find_main_stack(struct books_native *native, uint64_t sp)
+{
+	uint64_t end = BOOKS_MAIN_STACK_END & ~UINT64_C(7);
+
+	if (end - sp > MAIN_STACK_MOST)
+		return false;
+	use_stack(native, sp & ~(BOOKS_PAGE - 1), end);
+	return true;
+}
+
+/* Stacks that the recorder has found. */
+static bool find_known_stack(struct books_native *native, uint64_t sp)
+{
+	uint32_t nr = __atomic_load_n(&HEAD->known_nr, __ATOMIC_ACQUIRE);
+	const struct books_known *known = books_known(nr);
+	uint32_t range_nr = LOAD(known->range_nr);
+
+	for (uint32_t i = 0; i < range_nr && i < BOOKS_RANGES_MAX; i++) {
+		use_stack(native, LOAD(known->range[i].start), LOAD(known->range[i].end));
+		if (is_known_memory(native, sp))
+			return LOAD(HEAD->known_nr) == nr;
+	}
+	return false;
+}
+
+/* The C library's part of a thread ends its stack (glibc, musl): the thread pointer leads there. */
+static bool find_own_stack(struct books_native *native, uint64_t sp)
+{
+	uint64_t page = sp & ~(BOOKS_PAGE - 1), top = own_thread_pointer() & ~UINT64_C(7);
+	uint64_t end = native->own_high ? native->own_low : top;
+
+	if (end - page > OWN_STACK_MOST || end_of_readable(page + BOOKS_PAGE, end) != end)
+		return false;
+	native->own_low = page;
+	native->own_high = top;
+	use_stack(native, page, top);
+	return true;
+}
+
+/* Which memory from a stack pointer on can be read. */
 static __attribute__((noinline)) void find_stack(struct books_native *native, uint64_t sp)
 {
-	uint32_t nr = __atomic_load_n(&HEAD->known_nr, __ATOMIC_ACQUIRE), range_nr;
-	const struct books_known *known = books_known(nr);
+	uint64_t page = sp & ~(BOOKS_PAGE - 1);
 
-	native->stack_low = native->own_low;
-	native->stack_high = native->own_high;
-	if (is_known_memory(native, sp))
+	use_stack(native, native->own_low, native->own_high);
+	if (is_known_memory(native, sp) || find_main_stack(native, sp) || find_known_stack(native, sp) || find_own_stack(native, sp))
 		return;
-	range_nr = LOAD(known->range_nr);
-	for (uint32_t i = 0; i < range_nr && i < BOOKS_RANGES_MAX; i++) {
-		native->stack_low = LOAD(known->range[i].start);
-		native->stack_high = LOAD(known->range[i].end);
-		if (is_known_memory(native, sp) && LOAD(HEAD->known_nr) == nr)
-			return;
-	}
-	native->stack_low = sp & ~(BOOKS_PAGE - 1);
-	native->stack_high = native->stack_low + BOOKS_PAGE;
+	use_stack(native, page, end_of_readable(page + BOOKS_PAGE, page + OTHER_STACK_MOST));
 	__atomic_store_n(&HEAD->wanted_stack, sp, __ATOMIC_RELAXED);
 }
 

@@ -6,13 +6,12 @@
  *	LD_PRELOAD=liballocsnap-exact.so ALLOCSNAP_EXACT=PID PROGRAM…
  *
  * Only the process with that PID has books: not its children. At its first call it makes them, and waits once until a recorder
- * has opened them. After that a call takes no lock, makes no system call, and allocates nothing, but for the first
- * call of a thread, which asks the C library where its stack is. The library stays loaded for good.
+ * has opened them. After that a call takes no lock and allocates nothing. It makes a system call only where a thread meets a
+ * page of its stack for the first time. The library stays loaded for good.
  *
  * Not seen: blocks of the next allocator's own functions (mallocx; operator new of jemalloc).
  */
 #include <linux/futex.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -35,11 +34,13 @@ static __attribute__((aligned(4096))) union {
 	char page[4096];
 } books_on;
 
+static uint64_t main_stack_end;
 static __thread uint32_t own_tid __attribute__((tls_model("initial-exec")));
 
 #define BOOKS_BASE books_base
 #define BOOKS_ARE_ON books_on.is_on
 #define BOOKS_OWN_TID own_tid
+#define BOOKS_MAIN_STACK_END main_stack_end
 
 #include "exact/books_writer.h"
 #include "exact/native_walk.h"
@@ -48,65 +49,15 @@ static __thread uint32_t own_tid __attribute__((tls_model("initial-exec")));
 
 static __thread struct books_thread *own_slot __attribute__((tls_model("initial-exec")));
 
-#define MAIN_STACK_MOST (UINT64_C(128) << 20) /* nothing else is mapped there (mmap_base(), arch/x86/mm/mmap.c) */
-
-#pragma weak pthread_getattr_np
-#pragma weak pthread_attr_getstack
-#pragma weak pthread_attr_destroy
-#pragma weak pthread_self
-
-/* The main thread's stack ends at what the kernel has put there before the program began. */
-static bool find_main_stack(uint64_t here, uint64_t *ret_low, uint64_t *ret_high)
-{
-	uint64_t random = getauxval(AT_RANDOM);
-
-	if (here >= random || random - here >= MAIN_STACK_MOST)
-		return false;
-	*ret_low = random - MAIN_STACK_MOST;
-	*ret_high = random & ~UINT64_C(7);
-	return true;
-}
-
-static void find_own_stack(struct books_thread *thread)
-{
-	struct books_native *native = &thread->native;
-	uint64_t here = (uint64_t)__builtin_frame_address(0);
-	pthread_attr_t attr;
-	void *low;
-	size_t bytes;
-
-	native->own_low = native->own_high = 0;
-	if (find_main_stack(here, &native->own_low, &native->own_high) || !pthread_getattr_np ||
-	    pthread_getattr_np(pthread_self(), &attr))
-		return;
-	if (!pthread_attr_getstack(&attr, &low, &bytes) && here - (uint64_t)low < bytes) {
-		native->own_low = (uint64_t)low;
-		native->own_high = (uint64_t)low + bytes;
-	}
-	pthread_attr_destroy(&attr);
-}
-
-/* What the C library allocates meanwhile is not recorded. */
 static __attribute__((noinline)) struct books_thread *begin_thread(void)
 {
-	struct books_thread *thread;
-	static __thread bool is_beginning __attribute__((tls_model("initial-exec")));
 	int saved = errno;
 
-	if (is_beginning)
-		return NULL;
-	is_beginning = true;
 	if (!own_tid)
 		own_tid = syscall(SYS_gettid);
-	thread = find_thread_slot();
-	if (thread && thread != own_slot) {
-		forget_native_memo(thread, LOAD(HEAD->known_nr), LOAD(HEAD->closed_nr));
-		find_own_stack(thread);
-	}
-	own_slot = thread;
-	is_beginning = false;
 	errno = saved;
-	return thread;
+	own_slot = find_thread_slot();
+	return own_slot;
 }
 
 static inline struct books_thread *own_thread_slot(void)
@@ -383,6 +334,7 @@ static void begin_books(void)
 	static const char magic[8] = BOOKS_MAGIC;
 	int saved = errno;
 
+	main_stack_end = getauxval(AT_RANDOM);
 	if (is_wanted() && map_books()) {
 		HEAD->version = BOOKS_VERSION;
 		HEAD->kind = BOOKS_OF_MALLOC;

@@ -43,6 +43,11 @@ static inline uint32_t own_tid(void)
 #include "exact/books_writer.h"
 #include "shared/python_calls.h"
 
+static uint32_t half_at(uint64_t address)
+{
+	return __atomic_load_n((const uint32_t *)address, __ATOMIC_RELAXED);
+}
+
 /* ---- code objects ---- */
 
 #define LOCK_TRIES 10000

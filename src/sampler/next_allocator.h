@@ -99,14 +99,6 @@ static struct allocator allocator_find_next(void)
 	return found;
 }
 
-static bool allocator_has(const struct allocator *allocator, const void *function)
-{
-	Dl_info info, other;
-
-	return function && dladdr(function, &info) && dladdr((void *)allocator->malloc, &other) &&
-	       info.dli_fbase == other.dli_fbase;
-}
-
 static void *first_malloc(size_t n);
 static void *first_calloc(size_t n, size_t size);
 static void *first_realloc(void *old, size_t n);

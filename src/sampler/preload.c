@@ -31,6 +31,14 @@ static void early_is_used(uintptr_t address)
 	*filter_place(address) = FILTER_ALWAYS; /* so that free() looks at it */
 }
 
+static bool allocator_has(const struct allocator *allocator, const void *function)
+{
+	Dl_info info, other;
+
+	return function && dladdr(function, &info) && dladdr((void *)allocator->malloc, &other) &&
+	       info.dli_fbase == other.dli_fbase;
+}
+
 /* ---- distances ---- */
 
 static __thread struct countdown mine __attribute__((tls_model("initial-exec")));
