@@ -197,16 +197,19 @@ INJECTED_LDFLAGS := -shared -nostdlib -Wl,-Bsymbolic,-z,now,-z,norelro,-z,nosepa
 		    -Wl,--section-start=.bss=0x40000
 
 PYTHON_HOOKS := $(OUT)/python_hooks.so
+MALLOC_HOOKS := $(OUT)/malloc_hooks.so
 
 $(INJECTED): src/sampler/injected.c src/sampler/injected_hooks.S $(wildcard src/sampler/*.h) bpf/shared/call_types.h
 $(PYTHON_HOOKS): src/exact/python_hooks.c $(wildcard src/exact/*.h) bpf/shared/python_types.h
-$(INJECTED) $(PYTHON_HOOKS):
+$(MALLOC_HOOKS): src/exact/malloc_hooks.c src/sampler/injected_hooks.S $(wildcard src/exact/*.h) src/sampler/injected.h
+$(MALLOC_HOOKS): INJECTED_CFLAGS += -DINJECTED_EXACT
+$(INJECTED) $(PYTHON_HOOKS) $(MALLOC_HOOKS):
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(INJECTED_CFLAGS) $(filter %.c %.S,$^) $(INJECTED_LDFLAGS) -o $@.new && mv -f $@.new $@
 	$(Q)if readelf -rW $@ | grep -q R_X86; then echo "$@ has relocations" >&2; exit 1; fi
 
-$(OUT)/src/inject/injected_file.o: $(INJECTED) $(PYTHON_HOOKS)
+$(OUT)/src/inject/injected_file.o: $(INJECTED) $(PYTHON_HOOKS) $(MALLOC_HOOKS)
 $(OUT)/src/inject/injected_file.o: ALL_CFLAGS += -Wa,-I$(OUT)
 
 .output/bpf:

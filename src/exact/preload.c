@@ -43,7 +43,6 @@ static __thread uint32_t own_tid __attribute__((tls_model("initial-exec")));
 #define BOOKS_MAIN_STACK_END main_stack_end
 
 #include "exact/books_writer.h"
-#include "exact/native_walk.h"
 
 /* ---- threads ---- */
 
@@ -65,104 +64,9 @@ static inline struct books_thread *own_thread_slot(void)
 	return likely(own_slot) && likely(LOAD(own_slot->tid) == own_tid) ? own_slot : begin_thread();
 }
 
-/* ---- counts ---- */
+#include "exact/native_calls.h"
 
-static __attribute__((noinline)) void flush_count(struct books_count *count, uint32_t node)
-{
-	const struct books_count was = *count;
-	struct books_node *of = &NODES[was.node % BOOKS_NODES_MAX];
-
-	*count = (struct books_count){ .node = node };
-	if (!was.node)
-		return;
-	__atomic_fetch_add(&of->allocations, was.allocations, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&of->allocated_bytes, was.allocated_bytes, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&of->temporary, was.temporary, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&of->temporary_bytes, was.temporary_bytes, __ATOMIC_RELAXED);
-}
-
-static inline struct books_count *count_of(struct books_thread *thread, uint32_t node)
-{
-	struct books_count *count = &thread->native.count[node % BOOKS_COUNTS];
-
-	if (unlikely(count->node != node))
-		flush_count(count, node);
-	return count;
-}
-
-static inline uint32_t count_allocation(const struct hook *hook, uint64_t size, bool is_raw)
-{
-	uint32_t node = walk_native(hook->thread, hook->frame);
-	struct books_count *count = count_of(hook->thread, node);
-
-	(void)is_raw;
-	count->allocations++;
-	count->allocated_bytes += size;
-	return node;
-}
-
-static inline void count_temporary(struct books_thread *thread, uint32_t node, uint64_t size, bool is_raw)
-{
-	struct books_count *count = count_of(thread, node);
-
-	(void)is_raw;
-	count->temporary++;
-	count->temporary_bytes += size;
-}
-
-static void retire_code(uint64_t address)
-{
-	(void)address; /* no block of malloc's books has code */
-}
-
-#include "exact/books_blocks.h"
-
-/* ---- calls ---- */
-
-#define IN_NEXT 1 /* in books_thread.inside: the thread is in the next allocator, which may call itself by our names */
-
-/* A signal handler has interrupted a hook, and not the next allocator. */
-static __attribute__((noinline)) void count_amid_hook(void)
-{
-	if (own_slot && own_slot->inside && !(own_slot->inside & IN_NEXT))
-		count_books_loss(BOOKS_LOST_AMID);
-}
-
-static inline void enter_next(const struct hook *hook)
-{
-	*(volatile uint64_t *)&hook->thread->inside = hook->thread->inside | IN_NEXT;
-}
-
-static inline void leave_next(const struct hook *hook)
-{
-	*(volatile uint64_t *)&hook->thread->inside = hook->thread->inside & ~(uint64_t)IN_NEXT;
-}
-
-static inline struct hook begin_call(const uint64_t *frame)
-{
-	struct hook hook = {};
-
-	if (likely(BOOKS_ARE_ON)) {
-		hook = begin_hook_in(own_thread_slot());
-		hook.frame = frame;
-		if (likely(hook.thread))
-			enter_next(&hook);
-		else
-			count_amid_hook();
-	}
-	return hook;
-}
-
-static inline void *end_call(const struct hook *hook, void *block, uint64_t size)
-{
-	if (unlikely(!hook->thread))
-		return block;
-	leave_next(hook);
-	if (likely(block))
-		enter_in_books(hook, (uint64_t)block, size, true);
-	end_hook(hook);
-	return block;
-}
+/* ---- the functions ---- */
 
 #define FRAME ((const uint64_t *)__builtin_frame_address(0))
 
@@ -170,27 +74,20 @@ EXPORT void *malloc(size_t n)
 {
 	const struct hook hook = begin_call(FRAME);
 
-	return end_call(&hook, next.malloc(n), n);
+	return (void *)end_call(&hook, (uint64_t)next.malloc(n), n);
 }
 
 EXPORT void *calloc(size_t n, size_t size)
 {
 	const struct hook hook = begin_call(FRAME);
 
-	return end_call(&hook, next.calloc(n, size), n * size);
+	return (void *)end_call(&hook, (uint64_t)next.calloc(n, size), n * size);
 }
 
 EXPORT void free(void *block)
 {
-	const struct hook hook = likely(block) && likely(BOOKS_ARE_ON) ? begin_hook_in(own_thread_slot()) : (struct hook){};
-	uint64_t size;
-
-	if (likely(hook.thread)) {
-		leave_block(&hook, (uint64_t)block, &size, true);
-		end_hook(&hook);
-	} else if (block && BOOKS_ARE_ON && own_slot) {
-		leave_amid_hook((uint64_t)block, true);
-	}
+	if (likely(block))
+		leave_freed((uint64_t)block);
 	if (unlikely(is_early(block)))
 		return;
 	next.free(block);
@@ -202,27 +99,12 @@ EXPORT void cfree(void *block)
 	free(block);
 }
 
-/* Another thread may get the old address before the call returns. */
 static inline void *realloc_from(void *was, size_t size, const uint64_t *frame)
 {
 	const struct hook hook = begin_call(frame);
-	uint64_t old_size, old = 0;
-	void *block;
+	const struct left_block old = leave_old(&hook, (uint64_t)was);
 
-	if (unlikely(!hook.thread))
-		return next.realloc(was, size);
-	leave_next(&hook);
-	if (was)
-		old = leave_block(&hook, (uint64_t)was, &old_size, true);
-	enter_next(&hook);
-	block = next.realloc(was, size);
-	leave_next(&hook);
-	if (likely(block))
-		enter_in_books(&hook, (uint64_t)block, size, true);
-	else if (old && size)
-		put_back(&hook, (uint64_t)was, old, old_size);
-	end_hook(&hook);
-	return block;
+	return (void *)end_realloc(&hook, &old, (uint64_t)next.realloc(was, size), size, size != 0);
 }
 
 EXPORT void *realloc(void *was, size_t size)
@@ -245,7 +127,7 @@ EXPORT void *reallocarray(void *was, size_t n, size_t size)
 	{                                                              \
 		const struct hook hook = begin_call(FRAME);            \
                                                                        \
-		return end_call(&hook, next.name(alignment, n), n);    \
+		return (void *)end_call(&hook, (uint64_t)next.name(alignment, n), n); \
 	}
 ALIGNED_FUNCTION(memalign)
 ALIGNED_FUNCTION(aligned_alloc)
@@ -255,7 +137,7 @@ EXPORT int posix_memalign(void **ret_block, size_t alignment, size_t n)
 	const struct hook hook = begin_call(FRAME);
 	int err = next.posix_memalign(ret_block, alignment, n);
 
-	end_call(&hook, err ? NULL : *ret_block, n);
+	end_call(&hook, err ? 0 : (uint64_t)*ret_block, n);
 	return err;
 }
 
@@ -264,7 +146,7 @@ EXPORT int posix_memalign(void **ret_block, size_t alignment, size_t n)
 	{                                                              \
 		const struct hook hook = begin_call(FRAME);            \
                                                                        \
-		return end_call(&hook, next.name(n), n);               \
+		return (void *)end_call(&hook, (uint64_t)next.name(n), n); \
 	}
 PAGES_FUNCTION(valloc)
 PAGES_FUNCTION(pvalloc)
