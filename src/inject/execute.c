@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 
 #define TRIES_MAX 50
 #define PAUSE_NS 2000000 /* between two tries */
+#define EXACT_ALLOCATORS_MAX 3 /* REMOTE_UNDO_MAX has room for so many, and books */
 
 /* The result of one try, which a child makes. */
 struct outcome {
@@ -37,6 +39,8 @@ struct executing {
 	struct inject_plan *plan;
 	const struct inject_python *python;
 	const struct inject_options *options;
+	enum inject_kind kind;
+	struct malloc_hooks exact; /* of INJECT_MALLOC_HOOKS */
 	struct reason *why;
 	uint64_t until_ns;
 	struct call_gate gate;
@@ -72,15 +76,42 @@ static int place_of_allocator(struct executing *executing, uint32_t i, uint64_t 
 	return target_maps_reserve(&executing->maps, *ret, bytes);
 }
 
+/* Anywhere: rather near an address, on its side of the break. */
+static uint64_t find_room(const struct executing *executing, uint64_t near, uint64_t bytes)
+{
+	return target_maps_room(&executing->maps, executing->pid, near, bytes) ?:
+	       target_maps_room(&executing->maps, executing->pid, UINT64_MAX, bytes);
+}
+
+static int place_of_books(struct executing *executing)
+{
+	executing->exact = (struct malloc_hooks){
+		.books = find_room(executing, executing->plan->allocator[0].page[0].address, BOOKS_BYTES),
+		.main_stack_end = proc_auxv(executing->pid, AT_RANDOM),
+	};
+	if (executing->allocator_nr > EXACT_ALLOCATORS_MAX)
+		return reason_set(executing->why, -ENOTSUP, "it has more than %d allocators", EXACT_ALLOCATORS_MAX);
+	if (!executing->exact.books)
+		return reason_set(executing->why, -ENOTSUP, "no room for the books of its blocks");
+	if (!executing->exact.main_stack_end)
+		return reason_set(executing->why, -ENOTSUP, "it does not say where its stack is");
+	return target_maps_reserve(&executing->maps, executing->exact.books, BOOKS_BYTES);
+}
+
 static int build_samplers(struct executing *executing)
 {
-	struct sampler_image_options image = { .interval = executing->options->interval ?: SAMPLER_INTERVAL_DEFAULT };
+	struct sampler_image_options image = {
+		.interval = executing->options->interval ?: SAMPLER_INTERVAL_DEFAULT,
+		.exact = executing->options->is_exact ? &executing->exact : NULL,
+	};
 	int err = 0;
 
 	if (image.interval > SAMPLER_INTERVAL_MAX)
 		return reason_set(executing->why, -EINVAL, "the interval is too large");
 	for (uint32_t i = 0; i < executing->allocator_nr; i++)
 		image.has_unseen_new |= executing->plan->allocator[i].has_unseen_new;
+	if (executing->options->is_exact)
+		err = place_of_books(executing);
 	for (uint32_t i = 0; i < executing->allocator_nr && !err; i++) {
 		err = place_of_allocator(executing, i, &image.start);
 		image.first_start = i ? image.first_start : image.start;
@@ -91,12 +122,9 @@ static int build_samplers(struct executing *executing)
 	return err;
 }
 
-/* Anywhere: rather near the tables, on their side of the break. */
 static int build_hooks(struct executing *executing)
 {
-	uint64_t near = executing->python->word[0][0].address, bytes = hooks_image_room(&executing->file);
-	uint64_t start = target_maps_room(&executing->maps, executing->pid, near, bytes) ?:
-			 target_maps_room(&executing->maps, executing->pid, UINT64_MAX, bytes);
+	uint64_t start = find_room(executing, executing->python->word[0][0].address, hooks_image_room(&executing->file));
 
 	if (!start)
 		return reason_set(executing->why, -ENOTSUP, "no room for the books of its blocks");
@@ -145,7 +173,8 @@ static int check_room_is_free(struct executing *executing, uint32_t i)
 {
 	const struct injected_table *table = executing->placing[i].image.table;
 
-	if (target_maps_are_free(&executing->maps, table->start, table->end))
+	if (target_maps_are_free(&executing->maps, table->start, table->end) &&
+	    (!has_books_apart(table) || target_maps_are_free(&executing->maps, table->books_start, table->books_end)))
 		return 0;
 	return reason_set(executing->why, -EBUSY, "the room near %s is taken again and again", executing->placing[i].path);
 }
@@ -165,6 +194,22 @@ static int check_allocator_holds(struct executing *executing, uint32_t i)
 	return check_code_pages(executing->mem_fd, executing->plan->details->allocator[i].original, allocator, executing->why);
 }
 
+/* What is known only now. */
+static int fill_malloc_hooks(struct executing *executing)
+{
+	const struct injected_file *file = &executing->file;
+	uint64_t at = injected_file_symbol(file, "malloc_hooks", NULL);
+	struct malloc_hooks *hooks;
+
+	for (uint32_t i = 0; i < executing->placing_nr; i++) {
+		hooks = injected_image_at(&executing->placing[i].image, file, at);
+		if (!hooks)
+			return -EIO;
+		*hooks = executing->exact;
+	}
+	return 0;
+}
+
 /* The plan must still hold. */
 static int check_plan_holds(struct executing *executing)
 {
@@ -176,6 +221,9 @@ static int check_plan_holds(struct executing *executing)
 		err = check_allocator_holds(executing, i);
 	if (executing->python && !err)
 		err = check_hooks_hold(executing->python, &executing->threads, &executing->maps, executing->mem_fd, executing->why);
+	if (executing->kind == INJECT_MALLOC_HOOKS && !err)
+		err = check_malloc_hooks_hold(&executing->threads, executing->mem_fd, &executing->exact.tid_at, executing->why) ?:
+		      fill_malloc_hooks(executing);
 	return err ?: check_thread_pointers(&executing->threads, executing->mem_fd, executing->why);
 }
 
@@ -265,6 +313,8 @@ static int change_all(struct executing *executing)
 	for (uint32_t i = 0; i < nr && !err; i++)
 		err = exchange_pages(&placing[i], caller, executing->why);
 	err = err ?: move_threads(executing);
+	if (!err)
+		err = switch_hooks_on(&placing[0], caller, executing->why);
 	for (uint32_t i = 0; i < nr && !err; i++)
 		err = write_jumps(&placing[i], caller, executing->why) ?: write_words(&placing[i], caller, executing->why);
 	return err;
@@ -446,7 +496,7 @@ static int find_gate(struct executing *executing)
 
 static int execute_once_opened(struct executing *executing, struct outcome *outcome)
 {
-	int err = injected_file_open(executing->python ? INJECT_HOOKS : INJECT_SAMPLER, &executing->file) ?:
+	int err = injected_file_open(executing->kind, &executing->file) ?:
 		  open_injected_process(executing);
 
 	if (!err && executing->python)
@@ -464,8 +514,8 @@ static void begin_placings(struct executing *executing)
 {
 	for (uint32_t i = 0; i < executing->placing_nr; i++)
 		executing->placing[i] = (struct placing){
-			.kind = executing->python ? INJECT_HOOKS : INJECT_SAMPLER, .file = &executing->file, .code_fd = -1,
-			.books_fd = -1, .path = executing->python ? "Python's allocators" : executing->plan->allocator[i].path,
+			.kind = executing->kind, .file = &executing->file, .code_fd = -1, .books_fd = -1,
+			.has_books = !i && executing->kind != INJECT_SAMPLER, .path = executing->python ? "Python's allocators" : executing->plan->allocator[i].path,
 		};
 }
 
@@ -499,11 +549,20 @@ static int execute(struct executing *executing, struct placed *placed, struct in
 	return err;
 }
 
-int inject_execute(struct inject_plan *plan, const struct inject_options *options, struct inject_times *ret,
-		   struct reason *why)
+static struct inject_books books_of(const struct placed *placed)
+{
+	return (struct inject_books){
+		.start = placed->books_start, .end = placed->books_start ? placed->books_start + BOOKS_BYTES : 0,
+		.dev = placed->books_dev, .inode = placed->books_inode,
+	};
+}
+
+int inject_execute(struct inject_plan *plan, const struct inject_options *options, struct inject_books *ret_books,
+		   struct inject_times *ret, struct reason *why)
 {
 	struct executing executing = {
 		.pid = plan->pid, .start_time = plan->start_time, .plan = plan, .options = options,
+		.kind = options->is_exact ? INJECT_MALLOC_HOOKS : INJECT_SAMPLER,
 		.gate = plan->details->gate, .placing_nr = plan->allocator_nr, .allocator_nr = plan->allocator_nr,
 	};
 	struct placed placed[INJECT_ALLOCATORS_MAX] = {};
@@ -515,6 +574,8 @@ int inject_execute(struct inject_plan *plan, const struct inject_options *option
 		plan->allocator[i].sampler_dev = placed[i].dev;
 		plan->allocator[i].sampler_inode = placed[i].inode;
 	}
+	if (ret_books)
+		*ret_books = books_of(&placed[0]);
 	return err;
 }
 
@@ -523,16 +584,12 @@ int inject_python_execute(pid_t pid, uint64_t start_time, const struct inject_py
 			  struct inject_file *ret_file, struct inject_times *ret, struct reason *why)
 {
 	struct executing executing = {
-		.pid = pid, .start_time = start_time, .python = python, .options = options, .placing_nr = 1,
+		.pid = pid, .start_time = start_time, .python = python, .options = options, .kind = INJECT_HOOKS, .placing_nr = 1,
 	};
 	struct placed placed = {};
 	int err = execute(&executing, &placed, ret, why);
 
 	*ret_file = (struct inject_file){ placed.start, placed.dev, placed.inode };
-	*ret_books = (struct inject_books){ .dev = placed.books_dev, .inode = placed.books_inode };
-	if (placed.end) {
-		ret_books->start = placed.end - BOOKS_BYTES;
-		ret_books->end = placed.end;
-	}
+	*ret_books = books_of(&placed);
 	return err;
 }

@@ -2,12 +2,14 @@
 #include "inject/hooks.h"
 
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/reason.h"
 #include "exact/books.h"
 #include "inject/inject_private.h"
@@ -52,9 +54,9 @@ static int fill_words(const struct injected_file *file, const struct inject_pyth
 	return 0;
 }
 
-static void fill_books(const struct injected_file *file, struct injected_table *table)
+void fill_books(struct injected_table *table, uint64_t books_start)
 {
-	table->books_start = table->start + file->end;
+	table->books_start = books_start;
 	table->books_end = table->books_start + BOOKS_BYTES;
 	table->off_at = BOOKS_AT_HEAD + offsetof(struct books_head, now);
 	table->inside_at = BOOKS_AT_THREADS + offsetof(struct books_thread, inside);
@@ -77,17 +79,16 @@ static int fill_hooks(const struct injected_file *file, const struct inject_pyth
 	return 0;
 }
 
-/* It has a page of its own, of memory that is no file's. */
-static int fill_on(const struct injected_file *file, struct injected_table *table)
+int fill_on(const struct injected_file *file, const char *symbol, uint64_t start, struct injected_table *table)
 {
-	uint64_t bytes = 0, at = injected_file_symbol(file, "python_hooks_on", &bytes);
+	uint64_t bytes = 0, at = injected_file_symbol(file, symbol, &bytes);
 
 	for (uint32_t i = 0; i < file->segment_nr; i++) {
 		const struct injected_segment *segment = &file->segment[i];
 
 		if (segment->is_zero && at - segment->vaddr < segment->bytes && !(at % PAGE_BYTES) &&
 		    bytes == PYTHON_HOOKS_ON_BYTES) {
-			table->on = table->start + at;
+			table->on = start + at;
 			return 0;
 		}
 	}
@@ -102,8 +103,9 @@ int hooks_image_build(const struct injected_file *file, const struct inject_pyth
 	if (err)
 		return err;
 	memcpy(ret->table->magic, INJECTED_HOOKS_MAGIC, sizeof(ret->table->magic));
-	fill_books(file, ret->table);
-	err = fill_words(file, python, ret->table) ?: fill_hooks(file, python, ret) ?: fill_on(file, ret->table);
+	fill_books(ret->table, start + file->end);
+	err = fill_words(file, python, ret->table) ?: fill_hooks(file, python, ret) ?:
+	      fill_on(file, "python_hooks_on", start, ret->table);
 	if (!err)
 		return 0;
 	injected_image_release(ret);
@@ -194,6 +196,27 @@ static int check_overcommit(struct reason *why)
 	free(text);
 	return is_strict ? reason_set(why, -ENOTSUP, "the system promises no memory that it does not have "
 				      "(vm.overcommit_memory is 2)") : 0;
+}
+
+/* In SECCOMP_MODE_STRICT a thread ends at the system call by which hooks look at a page of a stack. */
+static int check_strict_mode(pid_t pid, struct reason *why)
+{
+	uint64_t mode = 0;
+
+	return !proc_status(pid, "Seccomp", &mode) && mode == SECCOMP_MODE_STRICT ?
+		       reason_set(why, -ENOTSUP, "it may make no system calls but four (seccomp)") : 0;
+}
+
+int check_malloc_hooks_hold(const struct stopped_threads *threads, int mem_fd, uint64_t *ret_tid_at, struct reason *why)
+{
+	static const uint64_t known[] = { 0x2d0, 0x30 }; /* struct pthread of glibc (nptl/descr.h), of musl (pthread_impl.h) */
+	int err = check_overcommit(why) ?: check_strict_mode(threads->pid, why), not_there = -ENOTSUP;
+
+	for (size_t i = 0; i < ARRAY_SIZE(known) && !err && not_there; i++) {
+		*ret_tid_at = known[i];
+		not_there = check_thread_numbers(threads, known[i], mem_fd, why);
+	}
+	return err ?: not_there;
 }
 
 int check_hooks_hold(const struct inject_python *python, const struct stopped_threads *threads, const struct target_maps *maps,

@@ -11,8 +11,9 @@
  *	         pages themselves; writes jumps to the sampler into the copies; lets the threads go on
  *	eject    the same way back
  *
- * Hooks replace no code. They are mapped with the books that they write (exact/books.h), and stand in tables of pointers,
- * in front of the functions that were there. Each pointer is right by itself, so a thread may be anywhere meanwhile.
+ * Hooks write books (exact/books.h), which are mapped with them. Those of malloc are called as the sampler is. Those of Python
+ * replace no code: they stand in tables of pointers, in front of the functions that were there. Each pointer is right by
+ * itself, so a thread may be anywhere meanwhile.
  *
  * The sampler is a sealed memory file, one for each allocator, with probes of provider otel_memory: collect/probe finds
  * them there as in any file. Without a listener it only counts bytes. All that an ejector needs to know is in the
@@ -41,7 +42,8 @@ struct reason;
 
 enum inject_kind {
 	INJECT_SAMPLER,
-	INJECT_HOOKS, /* of an exact recording */
+	INJECT_HOOKS, /* of an exact recording: Python's, in tables of pointers */
+	INJECT_MALLOC_HOOKS, /* of an exact recording: at the entries of allocators, as the sampler's */
 	INJECT_KIND_NR,
 };
 
@@ -98,6 +100,12 @@ void inject_plan_free(struct inject_plan *plan);
 struct inject_options {
 	uint64_t interval;	/* mean bytes between two samples, 1 to SAMPLER_INTERVAL_MAX; 0: SAMPLER_INTERVAL_DEFAULT */
 	pid_t owner;		/* while this process of the same PID namespace as ours runs, only it ejects; 0: this one */
+	bool is_exact;		/* not a sampler, but hooks that enter each block into books */
+};
+
+/* The books in the process, and their memory file. */
+struct inject_books {
+	uint64_t start, end, dev, inode;
 };
 
 enum inject_change {
@@ -118,9 +126,9 @@ struct inject_file {
 	uint64_t start, dev, inode;
 };
 
-/* Fills start, end, sampler_dev, sampler_inode of each allocator. ret may be NULL. */
-int inject_execute(struct inject_plan *plan, const struct inject_options *options, struct inject_times *ret,
-		   struct reason *why);
+/* Fills start, end, sampler_dev, sampler_inode of each allocator. ret_books is for is_exact; it and ret may be NULL. */
+int inject_execute(struct inject_plan *plan, const struct inject_options *options, struct inject_books *ret_books,
+		   struct inject_times *ret, struct reason *why);
 
 /* The tables of a CPython's allocators, and what its hooks need to know. */
 struct inject_python {
@@ -130,11 +138,6 @@ struct inject_python {
 	struct {
 		uint64_t address, was; /* a pointer in a table, and the function that it leads to now */
 	} word[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR];
-};
-
-/* The books in the process, and their memory file. */
-struct inject_books {
-	uint64_t start, end, dev, inode;
 };
 
 /*

@@ -133,12 +133,17 @@ struct injected_table {
 		uint64_t address, put, was; /* a pointer of the process: to a hook, and what was there */
 	} word[INJECTED_WORDS_MAX];	    /* in the order in which they are put; the way back is the reverse */
 	uint64_t on;			    /* 8 bytes: 0, the hooks only pass on, as in a forked child, whose books are its parent's */
-	uint64_t books_start, books_end;    /* a second memory file, mapped in [start, end) */
+	uint64_t books_start, books_end;    /* a second memory file, mapped in [start, end), or apart from it */
 	uint64_t off_at;		    /* 8 bytes in it: BOOKS_OFF, the hooks only pass on */
 	uint64_t inside_at, inside_step, inside_nr; /* words in it, of which one is not 0 while its thread is in a hook */
 };
 
 _Static_assert(sizeof(struct injected_table) <= INJECTED_TABLE_BYTES, "it is some pages");
+
+static inline int has_books_apart(const struct injected_table *table)
+{
+	return table->books_start && (table->books_start < table->start || table->books_start >= table->end);
+}
 
 #endif
 #endif

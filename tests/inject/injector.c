@@ -83,7 +83,7 @@ static int plan_and_inject_once(struct sandbox *sandbox, pid_t pid, bool injects
 	int err = inject_plan_make(sandbox, pid, &plan, why);
 
 	if (!err && injects)
-		err = inject_execute(plan, &(struct inject_options){ .interval = interval, .owner = owner }, &times, why);
+		err = inject_execute(plan, &(struct inject_options){ .interval = interval, .owner = owner }, NULL, &times, why);
 	if (!err)
 		print_plan(plan);
 	if (!err && injects)
@@ -177,7 +177,7 @@ static int run_cycle(pid_t pid, struct inject_plan *plan, struct cycle_sums *sum
 	struct inject_times times;
 	struct eject_result result;
 	uint64_t interval = strtoull(getenv("INTERVAL") ?: "5000", NULL, 10);
-	int err = inject_execute(plan, &(struct inject_options){ .interval = interval }, &times, why);
+	int err = inject_execute(plan, &(struct inject_options){ .interval = interval }, NULL, &times, why);
 
 	if (!err) {
 		add_times(sums, &times);
@@ -246,7 +246,7 @@ static int obey(pid_t pid, struct inject_plan *plan, bool injects, uint64_t inte
 	int err;
 
 	do {
-		err = injects ? inject_execute(plan, &(struct inject_options){ .interval = interval }, &times, &why)
+		err = injects ? inject_execute(plan, &(struct inject_options){ .interval = interval }, NULL, &times, &why)
 			      : eject(pid, &why);
 	} while (injects && tries_again(err));
 	printf(err ? "refused %s %s\n" : "done\n", strerrorname_np(-err), why.text);

@@ -96,7 +96,7 @@ static int refuse_injection(struct collector *collector, const struct injection_
 	}
 	if (there.owner_is_running)
 		return reason_set(why, err, "process %d has %s that another recording (process %d) has injected%s", pid,
-				  inject_kind_text(there.kind), there.owner, there.kind == INJECT_HOOKS ?
+				  inject_kind_text(there.kind), there.owner, there.kind != INJECT_SAMPLER ?
 				  ": only that one has its blocks" : ": without --inject its samples are recorded, too");
 	return reason_set(why, err, "process %d has %s that an earlier recording has left in it: 'allocsnap eject %d' takes it out",
 			  pid, inject_kind_text(there.kind), pid);
@@ -153,7 +153,7 @@ static int inject_planned(struct collector *collector, struct inject_plan *plan,
 	if (err)
 		reason_set(&try->found, err, "%s", strerror(-err));
 	else
-		err = inject_execute(plan, &options, &try->times, &try->found);
+		err = inject_execute(plan, &options, NULL, &try->times, &try->found);
 	tell_files(link_holder, plan);
 	if (err)
 		forget_injection(&collector->sources->injections);

@@ -230,7 +230,7 @@ static bool has_hooks_of_others(const struct target *target)
 	struct inject_found found;
 	struct reason ignored;
 
-	return !inject_find(target->identity.pid, &found, &ignored) && found.is_active && found.kind == INJECT_HOOKS;
+	return !inject_find(target->identity.pid, &found, &ignored) && found.is_active && found.kind != INJECT_SAMPLER;
 }
 
 /*
