@@ -503,24 +503,7 @@ static inline uint32_t walk_native_by_memo(struct books_thread *thread, const ui
 	return walk_natively(thread, &first);
 }
 
-#ifdef NATIVE_COMPARE
-/* The same in another thread's place, without its memo. */
-static uint32_t walk_native(struct books_thread *thread, const uint64_t *frame)
-{
-	static __thread struct books_thread plain __attribute__((tls_model("initial-exec")));
-	uint32_t known_nr = HEAD->known_nr, node = walk_native_by_memo(thread, frame), other;
-
-	plain.native.own_low = thread->native.own_low;
-	plain.native.own_high = thread->native.own_high;
-	plain.native.known_nr = UINT64_MAX;
-	other = walk_native_by_memo(&plain, frame);
-	if (LOAD(HEAD->known_nr) != known_nr || (NODES[node].word & BOOKS_END)) /* copies are never the same */
-		return node;
-	__atomic_fetch_add(&HEAD->compared, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&HEAD->differ, other != node, __ATOMIC_RELAXED);
-	return node;
-}
-#else
+#ifndef walk_native /* tests compare it */
 #define walk_native walk_native_by_memo
 #endif
 

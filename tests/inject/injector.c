@@ -177,14 +177,15 @@ static int run_cycle(pid_t pid, struct inject_plan *plan, struct cycle_sums *sum
 	struct inject_times times;
 	struct eject_result result;
 	uint64_t interval = strtoull(getenv("INTERVAL") ?: "5000", NULL, 10);
-	int err = inject_execute(plan, &(struct inject_options){ .interval = interval }, NULL, &times, why);
+	bool is_exact = getenv("EXACT");
+	int err = inject_execute(plan, &(struct inject_options){ .interval = interval, .is_exact = is_exact }, NULL, &times, why);
 
 	if (!err) {
 		add_times(sums, &times);
 		usleep(1000);
-		err = change_semaphores(pid, plan, 1);
+		err = is_exact ? 0 : change_semaphores(pid, plan, 1);
 		usleep(3000);
-		err = err ?: change_semaphores(pid, plan, 0);
+		err = err || is_exact ? err : change_semaphores(pid, plan, 0);
 		err = err ?: inject_eject(pid, 0, 0, &result, why);
 	}
 	if (!err) {
