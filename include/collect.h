@@ -225,6 +225,12 @@ struct collector_options {
 	 */
 	uint64_t run_interval_bytes;
 
+	/*
+	 * The caller has put liballocsnap-exact.so into LD_PRELOAD: collector__run() refuses programs that would not load it (-ENOTSUP).
+	 * The program enters each block of its heap into books, and nothing of its heap is probed.
+	 */
+	bool run_exact;
+
 	bool injects; /* collector__inject() will be called: the process that keeps the probes retains the privileges to eject */
 };
 

@@ -157,8 +157,24 @@ static void close_pipe(int pipe[2])
 	}
 }
 
+/* In place, as nothing may be allocated after fork. */
+static void write_pid_variable(char *const *environment, const char *name)
+{
+	size_t len = name ? strlen(name) : 0, digits = strlen(LAUNCH_PID_ROOM);
+
+	for (; len && environment && *environment; environment++) {
+		char *value = *environment + len + 1;
+
+		if (strncmp(*environment, name, len) || value[-1] != '=' || strlen(value) != digits)
+			continue;
+		for (pid_t pid = getpid(), at = digits; at-- > 0; pid /= 10)
+			value[at] = '0' + pid % 10;
+	}
+}
+
 static void exec_held_child(const struct launch *launch, struct pipes *pipes)
 {
+	char *const *environment = launch->user ? launch->user->environment : environ;
 	struct launch_error error = {};
 	sigset_t none;
 	char byte;
@@ -174,8 +190,8 @@ static void exec_held_child(const struct launch *launch, struct pipes *pipes)
 	if (launch->user)
 		error.err = -launch_user_become(launch->user);
 	if (!error.err) {
-		execvpe(launch->argv[0], (char *const *)launch->argv,
-			launch->user ? launch->user->environment : environ);
+		write_pid_variable(environment, launch->pid_variable);
+		execvpe(launch->argv[0], (char *const *)launch->argv, environment);
 		error = (struct launch_error){ errno, true };
 	}
 	if (write(pipes->error[1], &error, sizeof(error)) < 0)
@@ -284,7 +300,8 @@ static int check_loader(pid_t pid, const struct launch *launch, struct reason *w
 		what = "runs with the privileges of its file (set-user-ID or capabilities)";
 	if (!what)
 		return 0;
-	return reason_set(why, -ENOTSUP, "%s %s, so it would not load the sampler; it was not started", name, what);
+	return reason_set(why, -ENOTSUP, "%s %s, so it would not load the %s; it was not started", name, what,
+			  launch->pid_variable ? "library that records it" : "sampler");
 }
 
 static int hold_child(pid_t pid, struct pipes *pipes, struct launch *launch, struct reason *why)

@@ -19,11 +19,14 @@ struct launch_user;
 struct mappings;
 struct reason;
 
+#define LAUNCH_PID_ROOM "0000000000" /* the value of a variable that becomes a pid */
+
 /* The program to start. */
 struct launch {
 	const char *const *argv; /* ends with NULL; argv[0] is found on PATH */
 	const struct rlimit *files; /* its RLIMIT_NOFILE */
 	const struct launch_user *user; /* NULL: our own user */
+	const char *pid_variable; /* it has its pid in this one, which our environment has, too: LAUNCH_PID_ROOM; or NULL */
 	bool needs_loader; /* refuse a program that would not load a preloaded library */
 	bool has_exec_failed; /* set by launch_start(): exec returned its error */
 	bool has_ended;	      /* set by launch_start(): it was a launcher, and has ended as one, with a line in *why */

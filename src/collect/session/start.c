@@ -13,6 +13,7 @@
 #include "collect/recording/admission.h"
 #include "collect/sources/copied_functions.h"
 #include "elf/allocators.h"
+#include "exact/preload.h"
 #include "sandbox/client.h"
 
 static bool has_heap(const struct object *object)
@@ -267,7 +268,8 @@ static int start_held(struct held *held)
 		sources_preload(collector); /* without them its heap stays recorded, and a note says so */
 	launch_release(target->identity.pid, &target->mappings, probe_mapped, held);
 	target->late.judged_nr = target->late.seen_nr; /* it was held meanwhile */
-	if (!held->err && !probes_see_allocations(target->probes.used) && !copied_has_any(&target->mappings))
+	if (!held->err && !probes_see_allocations(target->probes.used) && !sources_are_used(target) &&
+	    !copied_has_any(&target->mappings))
 		held->err = report_nothing_found(collector, target, held->why);
 	if (!held->err)
 		held->err = sources_check(collector, target, held->why);
@@ -283,12 +285,18 @@ static pid_t launch_program(struct collector *collector, const char *const argv[
 		.argv = argv,
 		.files = &collector->files_before,
 		.user = name ? &user : NULL,
-		.needs_loader = collector->options.run_interval_bytes,
+		.needs_loader = collector->options.run_interval_bytes || collector->options.run_exact,
+		.pid_variable = collector->options.run_exact ? EXACT_VARIABLE : NULL,
 	};
-	pid_t pid = name ? launch_user_find(name, &user, why) : 0;
+	pid_t pid = launch.pid_variable && setenv(launch.pid_variable, LAUNCH_PID_ROOM, 1) ? -ENOMEM : 0;
+
+	if (!pid && name)
+		pid = launch_user_find(name, &user, why);
 
 	pid = pid ?: launch_start(&launch, why);
 	launch_user_release(&user);
+	if (launch.pid_variable)
+		unsetenv(launch.pid_variable);
 	if (pid > 0)
 		*ret_pid = pid;
 	else if (launch.has_exec_failed)
@@ -310,6 +318,7 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 		launch_release(pid, &(struct mappings){}, NULL, NULL);
 		return err;
 	}
+	held.target->heap_books.is_used = collector->options.run_exact;
 	choose_probes(collector, held.target);
 	held.err = resume_shared(collector);
 	err = start_held(&held) ?: add_target(collector, held.target);

@@ -53,10 +53,6 @@ int read_python_books(struct collector *collector);
 int read_python_stacks(struct collector *collector);
 
 /* Adds the losses of the books. */
-void add_books_losses(const struct target *target, uint64_t *loss);
-
-/* 0 or a negative errno. */
-struct snapshot_builder;
-int describe_books(struct snapshot_builder *builder, const struct target *target);
+void add_python_books_losses(const struct target *target, uint64_t *loss);
 
 #endif

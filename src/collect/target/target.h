@@ -109,6 +109,13 @@ struct target_sampler {
 	uint64_t changes_before, own_changes; /* of the interval: before the recording began, and by this recording */
 };
 
+/* The books of its heap, which a library in it writes (sources/malloc_books.h). */
+struct malloc_books;
+struct target_heap_books {
+	bool is_used; /* it was started with the library */
+	struct malloc_books *state; /* the source's; NULL: none yet */
+};
+
 /* Counts of what the loader could not record of a process; the kernel counts its own losses in the accounting. */
 struct target_losses {
 	uint64_t children_dropped_nr; /* children that could not be followed for lack of memory */
@@ -138,6 +145,7 @@ struct target {
 	struct target_probes probes;
 	struct target_sampler sampler;
 	struct target_python python;
+	struct target_heap_books heap_books;
 	struct late_functions late;
 	struct target_budget budget;
 	struct link_walks walks;
