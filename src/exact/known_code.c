@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/idmap.h"
 #include "exact/books_private.h"
 #include "exact/native_rules.h"
@@ -51,6 +52,7 @@ struct known_code {
 	struct code_list published; /* without regions that are gone */
 	struct books_known *written;
 	struct books_known *walked; /* the regions of the latest list, with those that are gone */
+	bool is_unsure[BOOKS_REGIONS_MAX]; /* of walked->region[] */
 	struct list_time *time;
 	size_t time_nr, time_alloc;
 
@@ -133,12 +135,13 @@ static uint64_t copies_end(const struct known_code *known)
 bool known_code__news(struct known_code *known, struct code_news *ret)
 {
 	struct books_head *head = known->books->head;
-	uint64_t copied = copies_end(known);
+	uint64_t time_ns = monotonic_now_ns(), copied = copies_end(known);
 
 	*ret = (struct code_news){
+		.time_ns = time_ns,
 		.closed_nr = __atomic_load_n(&head->closed_nr, __ATOMIC_SEQ_CST),
 		.has_copies = copied != known->ready_bytes,
-		.has_unread = copied != known->read_bytes,
+		.has_unread = known->read_bytes < known->ready_bytes,
 	};
 	known->ready_bytes = copied;
 	ret->has_closed = ret->closed_nr != known->published.closed_nr;
@@ -241,6 +244,8 @@ static void fill_walked(struct known_code *known, const struct code_list *list)
 		if (is_no_code(&list->region[i].region) || (list->region[i].is_gone && !gone_room))
 			continue;
 		gone_room -= list->region[i].is_gone;
+		known->is_unsure[known->walked->region_nr] = list->region[i].is_unsure;
+		known->is_replaced |= list->region[i].is_unsure;
 		known->walked->region[known->walked->region_nr++] = list->region[i].region;
 	}
 }
@@ -352,6 +357,8 @@ static int step_in_copy(struct copied_walk *walk)
 	walk->guessed = 0;
 	if (!region)
 		return UNWIND_NO_CODE;
+	if (walk->known->is_unsure[region - walk->known->walked->region])
+		return UNWIND_BUSY;
 	end = region->page_nr ? unwind_step(rule_in_region(region, walk->known->table, address), &walk->frame, &walk->memory) :
 				(int)region->first_page;
 	return end == UNWIND_NO_RULE || end == UNWIND_NO_TABLE ? guess_copied_caller(walk, end) : end;
@@ -362,7 +369,7 @@ static uint64_t word_of_copied(const struct unwind_frame *frame, bool is_guessed
 	return BOOKS_PC(frame->pc) | (is_guessed ? BOOKS_PC_GUESSED : 0) | (frame->is_exact ? BOOKS_PC_EXACT : 0);
 }
 
-/* As walk_one() of the kernel side. An address outside of code is no frame. */
+/* As walk_one() of the kernel side. An address outside of code is no frame. Nobody knows the caller of code that may be another by now. */
 static void walk_copy(struct known_code *known, const struct books_copy *copy, struct copied_stack *ret)
 {
 	struct copied_walk walk = {

@@ -28,11 +28,12 @@ int known_code__open(struct books *books, uint32_t frames, struct known_code **r
 void known_code__close(struct known_code *known); /* may be NULL */
 
 struct code_news {
+	uint64_t time_ns; /* what comes later is not in these */
 	uint64_t closed_nr; /* of the head: to be read before the code of the process is looked at */
 	uint64_t wanted_code, wanted_stack; /* 0: none */
 	bool has_closed; /* the list that holds has another closed_nr */
 	bool has_copies; /* new ones: the list that holds may lack their code */
-	bool has_unread; /* copies that were not complete yet */
+	bool has_unread; /* of before the latest news: they were not complete */
 };
 
 /* News since the last call. Without any it returns false, and takes less than a microsecond. */
@@ -46,6 +47,7 @@ struct code_region {
 	struct books_region region;
 	uint64_t owner; /* which file it is of: regions of different ones are different code */
 	bool is_gone;	/* it is not mapped any more, but stacks that were copied may still have it */
+	bool is_unsure; /* other code may have been there when stacks were copied */
 };
 
 struct code_range {

@@ -9,6 +9,7 @@
 #include "collect/target/target.h"
 #include "collect/unwind/unwind_tables.h"
 #include "exact/known_code.h"
+#include "process/mapping_history.h"
 #include "process/proc.h"
 #include "shared/unwind_types.h"
 
@@ -30,7 +31,12 @@ int code_lists_want(struct code_lists *lists, const struct code_news *news)
 	uint64_t page = PAGE_OF(news->wanted_code);
 
 	lists->closed_nr = news->closed_nr;
-	if (page && !is_strange(lists, page))
+	if (!news->has_unread)
+		lists->copied_ns = lists->news_ns;
+	lists->news_ns = news->time_ns;
+	if (news->has_closed) /* what was strange may have been code that is gone, and may be other code soon */
+		memset(lists->strange, 0, sizeof(lists->strange));
+	else if (page && !is_strange(lists, page))
 		lists->strange[lists->strange_nr++ % STRANGE_PAGES] = page;
 	return news->wanted_stack && lists->stack_nr < BOOKS_RANGES_MAX ? array_push(lists, stack, news->wanted_stack) : 0;
 }
@@ -78,7 +84,7 @@ struct list_making {
 	const struct mappings *mappings;
 	const struct unwind_tables *tables;
 	struct code_list list;
-	bool is_gone; /* the mapping */
+	bool is_gone, is_unsure; /* the mapping */
 };
 
 /* A part of a file as it is mapped. */
@@ -118,6 +124,7 @@ static int push_without_table(struct list_making *making, const struct file_part
 			    .first_page = UNWIND_NO_TABLE },
 		.owner = has_file ? owner_of_object(making->mappings, part->object) : OWNER_NONE,
 		.is_gone = making->is_gone,
+		.is_unsure = making->is_unsure,
 	};
 
 	return push_region(making, &region);
@@ -161,6 +168,7 @@ static int push_segments(struct list_making *making, const struct file_part *par
 					    object->row_at + moved, object->entry, object->entry_end },
 				.owner = owner_of_object(making->mappings, part->object),
 				.is_gone = making->is_gone,
+				.is_unsure = making->is_unsure,
 			});
 		else
 			err = push_without_table(making, &rest);
@@ -212,6 +220,7 @@ static int push_mapping(struct list_making *making, const struct mapping *mappin
 	const struct unwind_copies *of;
 
 	making->is_gone = !mapping_is_there(making->mappings, mapping);
+	making->is_unsure = mapping->since_ns > making->lists->copied_ns && history_has(making->mappings, mapping->start, mapping->end);
 	if (mapping->object == OBJECT_NONE)
 		return push_without_table(making, &part);
 	of = &making->mappings->objects->object[mapping->object]->copies;

@@ -33,6 +33,8 @@ struct code_lists {
 	uint64_t *stack; /* addresses in stacks that it wanted to read */
 	size_t stack_nr, stack_alloc;
 	uint64_t closed_nr; /* of the latest news */
+	uint64_t news_ns;   /* the time of the latest news */
+	uint64_t copied_ns; /* copies that are to be walked are later */
 };
 
 /* Notes what the process wants to know. The mappings are to be read after that. 0 or -ENOMEM. */

@@ -20,7 +20,7 @@
 #define AWAIT_LATE_NS 100000000
 #define BEGUN_NS (10 * SECOND_NS) /* so long it has just begun */
 #define LOOK_NS 10000000   /* how often to look at what it wants to know */
-#define LOOK_SHARE 10	   /* a look may take 1 / LOOK_SHARE of the time until the next one */
+#define LOOK_SHARE 3	   /* a look may take 1 / LOOK_SHARE of the time until the next one */
 
 struct malloc_books {
 	struct books *books; /* NULL: awaited */
@@ -141,9 +141,9 @@ static void look_at_books(struct collector *collector, struct target *target)
 	struct malloc_books *state = target->heap_books.state;
 	struct code_news news;
 
-	if (!known_code__news(state->known, &news) && !state->is_due)
-		return;
-	if (code_lists_want(&state->lists, &news))
+	bool has_news = known_code__news(state->known, &news);
+
+	if (code_lists_want(&state->lists, &news) || !(has_news || state->is_due))
 		return;
 	if (news.has_closed || news.has_copies || news.wanted_code || news.wanted_stack || state->is_due) {
 		state->is_due = false;
