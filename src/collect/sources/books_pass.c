@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "collect/build/build_metadata.h"
+#include "collect/build/resolve_tracebacks.h"
 #include "collect/recording/collector.h"
 #include "exact/books_reader.h"
 #include "process/proc.h"
@@ -29,7 +30,7 @@ struct joining {
 	struct target *target;
 	struct books *books;
 	uint64_t image;
-	uint64_t allocated_bytes;
+	struct churn churn; /* of all tracebacks */
 	uint64_t live_bytes, live_nr; /* of all sizes */
 	struct running_thread *thread; /* sorted by own */
 	size_t thread_nr, thread_alloc;
@@ -191,7 +192,7 @@ static int join_stack(void *joining_, const struct books_stack *stack)
 	};
 	int err = joining->lane->fill(joining->target, stack, id, &traceback);
 
-	joining->allocated_bytes += stack->totals.allocated_bytes;
+	joining->churn = churn_sum(&joining->churn, &traceback.churn);
 	return err ? err > 0 ? 0 : err : map_copy_add(&joining->collector->pass.drain.tracebacks, &id, &traceback);
 }
 
@@ -201,8 +202,10 @@ static int read_stacks_of(struct collector *collector, const struct books_lane *
 	uint64_t *counter = target->drained.account.counter;
 	int err = books_read_stacks(joining.books, collector->options.traceback_limit, join_stack, &joining);
 
-	counter[COUNTER_allocated_bytes] = joining.allocated_bytes;
-	counter[COUNTER_freed_bytes] = joining.allocated_bytes - counter[COUNTER_current_bytes];
+	counter[COUNTER_allocated_bytes] = joining.churn.allocated_bytes;
+	counter[COUNTER_freed_bytes] = joining.churn.allocated_bytes - counter[COUNTER_current_bytes];
+	counter[COUNTER_temporary_blocks] = joining.churn.temporary;
+	counter[COUNTER_temporary_bytes] = joining.churn.temporary_bytes;
 	return err;
 }
 

@@ -28,6 +28,7 @@ struct malloc_books {
 	struct code_lists lists;
 	uint64_t awaited_ns; /* since then */
 	uint64_t look_ns;    /* when to look again */
+	uint64_t listed_ns;  /* when its code was read last */
 	bool is_due;	     /* its next list */
 	bool is_noted;	     /* a note says that it has no books, or that they cannot be written */
 };
@@ -143,10 +144,13 @@ static void look_at_books(struct collector *collector, struct target *target)
 
 	bool has_news = known_code__news(state->known, &news);
 
+	/* Stacks are in a list as long as they are mapped. */
+	state->is_due |= state->lists.stack_nr && news.time_ns - state->listed_ns > SECOND_NS;
 	if (code_lists_want(&state->lists, &news) || !(has_news || state->is_due))
 		return;
 	if (news.has_closed || news.has_copies || news.wanted_code || news.wanted_stack || state->is_due) {
 		state->is_due = false;
+		state->listed_ns = news.time_ns;
 		read_its_code(collector, target);
 	}
 	known_code__read_copies(state->known);

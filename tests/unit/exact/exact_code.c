@@ -339,13 +339,15 @@ Test(exact_code, news_come_once)
 /* Where copies lie: the next one comes here. */
 static uint64_t copied;
 
-static uint64_t put_copy(uint64_t pc, uint64_t sp, uint64_t fp, const void *stack, uint64_t bytes)
+/* The stack may be this process's own, with all that the sanitizer has put there. */
+__attribute__((no_sanitize("address"))) static uint64_t put_copy(uint64_t pc, uint64_t sp, uint64_t fp, const void *stack, uint64_t bytes)
 {
 	struct books_copy *copy = MADE_AT(&made, struct books_copy, BOOKS_AT_COPIES + copied);
 	uint64_t number = copied / 8;
 
 	*copy = (struct books_copy){ 0, pc, sp, fp };
-	memcpy(copy + 1, stack, bytes);
+	for (uint64_t i = 0; i < bytes / 8; i++)
+		((volatile uint64_t *)(copy + 1))[i] = ((const volatile uint64_t *)stack)[i];
 	copy->bytes = bytes;
 	copied += sizeof(*copy) + bytes;
 	MADE_HEAD(&made)->copied_bytes = copied;
@@ -373,7 +375,7 @@ static uint64_t end_of_own_stack(void)
 }
 
 /* Copies the stack of the caller as the process would at a call that returns there. */
-static __attribute__((noinline)) uint64_t copy_own_stack(void **frame, int most, int *ret_nr)
+static __attribute__((noinline, no_sanitize("address"))) uint64_t copy_own_stack(void **frame, int most, int *ret_nr)
 {
 	const uint64_t *here = __builtin_frame_address(0);
 	uint64_t sp = (uint64_t)(here + 2), bytes = end_of_own_stack() - sp;
@@ -395,16 +397,21 @@ static int compare_ints(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
+/* The first frames of backtrace() are of the function that has copied, and of a sanitizer. */
 static void expect_own_frames(const char *what)
 {
 	const uint64_t *frame;
 	const struct copied_stack *copy = known_code__find_copy(known, number_of_copy, &frame);
+	int skipped = 0;
 
 	cr_assert(copy, "%s", what);
+	while (skipped < frames_nr && (uint64_t)frames[skipped] != frame[0])
+		skipped++;
+	cr_assert(skipped < 3, "%s: frame 0 is %#lx", what, frame[0]);
 	cr_expect_eq(copy->end, UNWIND_ROOT, "%s: it ended by %u", what, copy->end);
-	cr_expect_eq((int)copy->total_nr, frames_nr - 1, "%s: %u frames, backtrace() has %d", what, copy->total_nr, frames_nr - 1);
-	for (uint32_t i = 0; i < copy->frame_nr && (int)i + 1 < frames_nr; i++)
-		cr_expect_eq(frame[i], (uint64_t)frames[i + 1], "%s: frame %u is %#lx, expected %p", what, i, frame[i], frames[i + 1]);
+	cr_expect_eq((int)copy->total_nr, frames_nr - skipped, "%s: %u frames", what, copy->total_nr);
+	for (uint32_t i = 0; i < copy->frame_nr && (int)i + skipped < frames_nr; i++)
+		cr_expect_eq(frame[i], (uint64_t)frames[i + skipped], "%s: frame %u is %#lx", what, i, frame[i]);
 }
 
 /* The process may write over the tables: the recorder has its own. */
@@ -467,6 +474,26 @@ Test(exact_code, a_copy_amid_replacements_has_no_time)
 	number = put_copy(0x1400, 0x7000, 0, stack, sizeof(stack));
 	walk_copies();
 	cr_expect_eq(known_code__find_copy(known, number, &frame)->time_ns, 6);
+}
+
+/* The copies may have been made before other code came there. */
+Test(exact_code, code_that_may_be_another_ends_a_walk)
+{
+	const uint64_t sp = 0x7f0000001000, stack[] = { 0, 0, sp + 0x20, 0x3500, 0, 0x1600 }, *frame;
+	const struct copied_stack *copy;
+	uint64_t number = put_copy(0x1400, sp, sp + 0x10, stack, sizeof(stack));
+
+	add_region(0x1000, 0x2000, 1);
+	add_region(0x3000, 0x4000, 2);
+	list.region[1].is_unsure = true;
+	publish();
+	walk_copies();
+	copy = known_code__find_copy(known, number, &frame);
+	cr_assert(copy);
+	cr_expect_eq(copy->total_nr, 2);
+	cr_expect_eq(frame[1], 0x3500 | BOOKS_PC_GUESSED);
+	cr_expect_eq(copy->end, UNWIND_BUSY);
+	cr_expect_eq(copy->time_ns, 0);
 }
 
 Test(exact_code, code_that_is_gone_is_walked)
