@@ -414,8 +414,7 @@ static enum step inspect_stop(pid_t pid, struct loader *loader)
 	return STEP_GO_ON;
 }
 
-void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
-		    void *what)
+int launch_load(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what), void *what)
 {
 	struct loader loader = {
 		.mappings = mappings,
@@ -423,17 +422,71 @@ void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(v
 		.first_sp = stack_pointer(pid),
 	};
 	enum step step = loader.base ? STEP_GO_ON : STEP_LOADED;
-	int status = 0;
+	int status = 0, err;
 
 	find_code_end(&loader);
 	while (step != STEP_LOADED) {
-		if (continue_child(pid, PTRACE_SYSCALL, status) || wait_for_stop(pid, &status))
-			return;
+		err = continue_child(pid, PTRACE_SYSCALL, status) ?: wait_for_stop(pid, &status);
+		if (err)
+			return err;
 		step = inspect_stop(pid, &loader);
 		if (step == STEP_MAPPED)
 			mapped(what);
 	}
+	return 0;
+}
+
+void launch_let_go(pid_t pid)
+{
 	ptrace(PTRACE_DETACH, pid, 0, 0);
+}
+
+void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
+		    void *what)
+{
+	if (!launch_load(pid, mappings, mapped, what))
+		launch_let_go(pid);
+}
+
+void launch_end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	launch_wait(pid);
+}
+
+/* ---- until it is another program ---- */
+
+#define WAITING_SLICE_NS 50000000
+
+/* Whether there is something to wait for: the kernel says by SIGCHLD when there may be. */
+static bool has_changed_state(pid_t pid)
+{
+	siginfo_t info = {};
+
+	return waitid(P_PID, pid, &info, WEXITED | WSTOPPED | WNOWAIT | WNOHANG | __WALL) || info.si_pid;
+}
+
+int launch_next(pid_t pid, void (*waiting)(void *what), void *what)
+{
+	const struct timespec slice = { .tv_nsec = WAITING_SLICE_NS };
+	sigset_t child, before;
+	int status, err = continue_child(pid, PTRACE_CONT, PTRACE_EVENT_EXEC << 16 | SIGTRAP << 8 | 0x7f);
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, &before);
+	while (!err) {
+		while (!has_changed_state(pid)) {
+			sigtimedwait(&child, NULL, &slice);
+			waiting(what);
+		}
+		err = wait_for_stop(pid, &status);
+		if (err || event_of(status) == PTRACE_EVENT_EXEC)
+			break;
+		err = continue_child(pid, PTRACE_CONT, status);
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return err;
 }
 
 int launch_wait(pid_t pid)
