@@ -17,6 +17,7 @@
 #include "collect/limits/own_links.h"
 #include "collect/recording/collector.h"
 #include "collect/sources/block_sources.h"
+#include "inject/inject.h"
 
 /* A collector that has nothing yet; options NULL: none. NULL: no memory. */
 struct collector *collector_new(const struct collector_options *options);
@@ -29,6 +30,17 @@ int add_target(struct collector *collector, struct target *target);
 
 /* Removes target i, and its own probes. */
 void remove_target(struct collector *collector, size_t i);
+
+/* Whether a process can be injected into at all, and whether the blocks of books can be read at one instant. 0 or -ENOTSUP… */
+int check_injector(struct collector *collector, struct reason *why);
+int check_books_can_cut(struct reason *why);
+
+/* Words for the state in which a failed injection has left the process. */
+const char *inject_change_text(enum inject_change change);
+
+/* Puts hooks into a process, which has books then. wait: as for inject_python_execute(). 0 or a negative errno. */
+int inject_hooks(struct collector *collector, const struct target *target, struct inject_python *python,
+		 const struct inject_wait *wait, struct inject_times *ret, struct reason *why);
 
 /* Closes a target that was not added, with its accounting and its own probes. */
 void close_target(struct collector *collector, struct target *target);

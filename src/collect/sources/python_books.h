@@ -21,7 +21,7 @@ struct target;
 
 #define PYTHON_WORDS (PYTHON_DOMAIN_NR * PYTHON_OPERATION_NR)
 
-/* A pointer in a table of allocators, and what the injector has written there. */
+/* A pointer in a table of allocators, and the hook that the injector has written there. */
 struct python_word {
 	uint64_t address, put;
 };
@@ -44,7 +44,7 @@ struct all_python_books {
 /* NULL: it has none of this recording. */
 struct books *find_python_books(const struct all_python_books *all, pid_t pid);
 
-/* Takes over the descriptor. Reads the words as they are now, by their addresses in *new. 0 or a negative errno. */
+/* Takes over the descriptor. 0 or a negative errno. */
 int python_books_add(struct all_python_books *all, const struct python_books *new, int fd);
 void python_books_release(struct all_python_books *all);
 
