@@ -225,6 +225,14 @@ struct collector_options {
 	 */
 	uint64_t run_interval_bytes;
 
+	/*
+	 * collector__run() records programs that run CPython by functions in front of its allocators, which enter every block
+	 * (COLLECTOR_INJECT_EXACT), from the begin of its Python on. Needs injects; the domain is python. A program that runs
+	 * no CPython is let run, and not recorded, until it has become one that does (exec), if it can; else it is not started:
+	 * -ENOTSUP.
+	 */
+	bool run_exact;
+
 	bool injects; /* collector__inject() will be called: the process that keeps the probes retains the privileges to eject */
 };
 

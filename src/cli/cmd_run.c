@@ -28,6 +28,10 @@ static const struct option_row rows[] = {
 		  "512K) in the program itself; other blocks cost some nanoseconds",
 	  .parse = parse_sample, .rank = 15,
 	  .brief = "take samples in the program itself, by a preloaded library" },
+	{ "exact", 0, OPTION_FLAG, offsetof(struct capture_options, exact),
+	  .help = "for a program that runs CPython: functions in the program itself enter every block, for less than tracemalloc "
+		  "costs; blocks from before its Python has begun are not recorded", .rank = 14,
+	  .brief = "record every block of a Python in the program itself, for less than tracemalloc costs" },
 	{},
 };
 
@@ -36,8 +40,20 @@ struct run_child {
 	pid_t pid;	 /* 0: it was not started */
 	int exit_status; /* if it was not started, or not recorded to the end */
 	uint64_t fast_bytes; /* of struct capture_options */
-	bool has_ended_early; /* a launcher that has started no program */
+	bool has_ended_early; /* a launcher that has started no program, or a program whose Python has not begun */
+	struct collector *collector;
+	int signal_fd;
 };
+
+/* While it runs, and is not recorded yet. */
+static bool attend_child(void *child_)
+{
+	const struct run_child *child = child_;
+
+	log_collector_notes(child->collector);
+	signals_pass_on(child->signal_fd, child->pid);
+	return false;
+}
 
 static int start_program(struct collector *collector, const char *const argv[], struct run_child *child)
 {
@@ -46,7 +62,9 @@ static int start_program(struct collector *collector, const char *const argv[], 
 	int err = child->fast_bytes ? preload_sampler(&before, child->fast_bytes, &why) : 0;
 
 	if (!err) {
+		collector__set_between(collector, attend_child, child);
 		err = collector__run(collector, argv, &child->pid, &why);
+		collector__set_between(collector, NULL, NULL);
 		if (child->fast_bytes)
 			preload_restore(&before);
 	}
@@ -79,16 +97,17 @@ static int record_launched(const struct recording_options *options, struct colle
 static int run_program(const struct capture_options *options, const struct recording_options *recording,
 		       const char *const argv[])
 {
-	struct run_child child = { .exit_status = RUN_FAILED, .fast_bytes = options->fast_bytes };
 	int signal_fd = signals_open(), status, exit_status = -1;
+	struct run_child child = { .exit_status = RUN_FAILED, .fast_bytes = options->fast_bytes, .signal_fd = signal_fd };
 	struct collector *collector;
 
 	if (signal_fd < 0)
 		return RUN_FAILED;
 	collector = capture_open_collector_with(
 		options, &(struct collector_options){ .run_interval_bytes = options->fast_bytes });
+	child.collector = collector;
 	status = collector ? record_launched(recording, collector, argv, signal_fd, &child) : EXIT_FAILED;
-	collector__close(collector);
+	status = capture_close_collector(collector) ?: status;
 	if (child.pid) {
 		signals_forward(signal_fd, child.pid);
 		exit_status = launch_wait(child.pid);

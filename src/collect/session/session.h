@@ -42,6 +42,18 @@ const char *inject_change_text(enum inject_change change);
 int inject_hooks(struct collector *collector, const struct target *target, struct inject_python *python,
 		 const struct inject_wait *wait, struct inject_times *ret, struct reason *why);
 
+/* Starts the program, held. Its pid, or a negative errno; *ret_pid as for collector__run(). */
+pid_t launch_program(struct collector *collector, const char *const argv[], pid_t *ret_pid, struct reason *why);
+
+/* collector__run() with options.run_exact (run_exact.c). */
+int run_exactly(struct collector *collector, const char *const argv[], pid_t *ret_pid, struct reason *why);
+
+/* The account of a program that is held begins: no call can be in flight, so it is open from the start. 0 or a negative errno. */
+int begin_held(struct collector *collector, struct target *target, struct reason *why);
+
+/* It is recorded from now on; or, after an error, it is closed. Returns the error. */
+int take_held(struct collector *collector, struct target *target, int err);
+
 /* Closes a target that was not added, with its accounting and its own probes. */
 void close_target(struct collector *collector, struct target *target);
 
