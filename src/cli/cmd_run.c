@@ -21,7 +21,7 @@
 
 static const struct option_row rows[] = {
 	{ "user", 0, OPTION_STRING, offsetof(struct capture_options, run_user), .arg = "USER",
-	  .help = "start the program as USER, with the groups, HOME, USER, LOGNAME and SHELL of this user", .rank = 16,
+	  .help = "start the program as USER, with the groups, HOME, USER, LOGNAME and SHELL of this user", .rank = 17,
 	  .brief = "start the program as USER" },
 	{ "fast", 0, OPTION_CUSTOM, offsetof(struct capture_options, fast_bytes), .arg = "SIZE", .without_value = "512K",
 	  .help = "preload liballocsnap-sampler.so, which takes one sample per SIZE bytes on average (default "
@@ -30,7 +30,7 @@ static const struct option_row rows[] = {
 	  .brief = "take samples in the program itself, by a preloaded library" },
 	{ "exact", 0, OPTION_FLAG, offsetof(struct capture_options, exact),
 	  .help = "for a program that runs CPython: functions in the program itself enter every block, for less than tracemalloc "
-		  "costs; blocks from before its Python has begun are not recorded", .rank = 14,
+		  "costs; blocks from before its Python has begun are not recorded", .rank = 16,
 	  .brief = "record every block of a Python in the program itself, for less than tracemalloc costs" },
 	{},
 };
@@ -146,7 +146,10 @@ const struct command cmd_run = {
 		  "125 if allocsnap itself failed. allocsnap passes signals on to the program, except SIGUSR1, which "
 		  "takes a snapshot now, and SIGUSR2, which clears the traces and the peak.\n\n"
 		  "With -o FILE.snap, one snapshot is taken, after the interval or at the end, whichever comes first, "
-		  "and FILE.snap must not exist.\n"
+		  "and FILE.snap must not exist.\n\n"
+		  "--exact records a program that runs CPython 3.11 to 3.14, at its start or once env, a shell, a script or the "
+		  "like has become it; a program that does not, and cannot become another one, is not started. Twelve pointers "
+		  "of its allocators are replaced in its memory when its Python begins, and put back if the recording ends first.\n"
 		  SUDO_DETAIL "\n" FOLLOW_FORKS_DETAIL PROBE_DETAIL,
 	.example = "sudo allocsnap run --interval 5s -- ./server --port 8080",
 	.option = { { rows, 0, "The program" }, CAPTURE_GROUPS(0) },
