@@ -9,8 +9,8 @@
  *	                     a process   children,    reads the       snapshots
  *	                     begins      execs, code  maps
  *
- * tracemalloc_api.c answers questions about one process, save_views.c and health.c about all. inject_target.c puts samplers in,
- * and takes them out.
+ * tracemalloc_api.c answers questions about one process, save_views.c and health.c about all. inject_target.c puts samplers
+ * and hooks in, and takes them out; run_exact.c starts a program for that.
  */
 
 #include "collect/files/unused_files.h"
