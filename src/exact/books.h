@@ -94,6 +94,7 @@ struct books_head {
 	uint64_t closed_nr;	   /* how often the process may have unmapped code: at the beginning and at the end of dlclose() */
 	uint64_t wanted_code, wanted_stack; /* addresses of which the recorder has said nothing yet; 0: none */
 	uint64_t copied_bytes;
+	uint64_t walked_bytes; /* by the recorder: so many of them are done */
 };
 
 /* ---- threads ---- */
@@ -296,6 +297,7 @@ struct books_copy {
 };
 
 #define BOOKS_COPY_MOST (UINT64_C(64) << 10) /* of one stack */
+#define BOOKS_COPIES_WAITING (UINT64_C(64) << 20) /* that the recorder has not walked: the process has no more memory for them */
 #define BOOKS_COPIES_BYTES (UINT64_C(1) << 30)
 
 /* ---- where everything is ---- */

@@ -472,6 +472,7 @@ int known_code__read_copies(struct known_code *known)
 	if (err == -EINVAL)
 		known->read_bytes = end; /* where the next one begins is not known: nodes name them */
 	punch_copies(known, known->punched_bytes, known->read_bytes);
+	__atomic_store_n(&known->books->head->walked_bytes, known->read_bytes, __ATOMIC_RELAXED);
 	if (known->read_bytes > known->punched_bytes)
 		known->punched_bytes = known->read_bytes / BOOKS_PAGE * BOOKS_PAGE;
 	known->is_replaced = false;

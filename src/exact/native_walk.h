@@ -378,6 +378,8 @@ static uint32_t copy_stack(const struct books_native *native)
 	struct books_copy *copy;
 
 	bytes = (bytes < BOOKS_COPY_MOST ? bytes : BOOKS_COPY_MOST) & ~UINT64_C(7);
+	if (LOAD(HEAD->copied_bytes) - LOAD(HEAD->walked_bytes) > BOOKS_COPIES_WAITING)
+		return 0;
 	at = __atomic_fetch_add(&HEAD->copied_bytes, sizeof(*copy) + bytes, __ATOMIC_RELAXED);
 	if (at + sizeof(*copy) + bytes > BOOKS_COPIES_BYTES) {
 		__atomic_store_n(&HEAD->copied_bytes, BOOKS_COPIES_BYTES, __ATOMIC_RELAXED);

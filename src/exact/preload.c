@@ -178,10 +178,11 @@ EXPORT int dlclose(void *handle)
 
 static bool is_wanted(void)
 {
-	const char *pid = getenv(EXACT_VARIABLE);
+	pid_t pid = getpid(); /* the recorder may clear the variable until the first system call of a program */
+	const char *wanted = getenv(EXACT_VARIABLE);
 	struct rlimit file_size;
 
-	return pid && strtol(pid, NULL, 10) == getpid() && !getrlimit(RLIMIT_FSIZE, &file_size) && file_size.rlim_cur >= BOOKS_BYTES;
+	return wanted && strtol(wanted, NULL, 10) == pid && !getrlimit(RLIMIT_FSIZE, &file_size) && file_size.rlim_cur >= BOOKS_BYTES;
 }
 
 static bool map_books(void)

@@ -429,7 +429,7 @@ static int try_to_eject(struct ejecting *ejecting)
 	err = check_shared_memory(ejecting->pid, ejecting->why);
 	if (err)
 		return err;
-	err = run_as_tracer(eject_once, ejecting, &outcome, sizeof(outcome));
+	err = run_as_tracer(eject_once, NULL, ejecting, &outcome, sizeof(outcome));
 	ejecting->result = outcome.result;
 	ejecting->leaving_nr = outcome.leaving_nr;
 	*ejecting->why = outcome.why;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "exact/books.h"
+#include "helper/channel.h"
 #include "inject/hooks.h"
 #include "inject/inject_private.h"
 #include "inject/placing.h"
@@ -30,6 +31,7 @@ struct outcome {
 	struct reason why;
 	struct placed placed[INJECT_ALLOCATORS_MAX];
 	bool is_probed[INJECT_ALLOCATORS_MAX][INJECT_FUNCTIONS_MAX];
+	struct inject_python python;
 };
 
 /* A sampler for each allocator of a plan, or the hooks of a CPython. */
@@ -37,7 +39,8 @@ struct executing {
 	pid_t pid;
 	uint64_t start_time;
 	struct inject_plan *plan;
-	const struct inject_python *python;
+	struct inject_python *python;
+	const struct inject_wait *wait;
 	const struct inject_options *options;
 	enum inject_kind kind;
 	struct malloc_hooks exact; /* of INJECT_MALLOC_HOOKS */
@@ -52,7 +55,68 @@ struct executing {
 	struct stopped_threads threads;
 	struct remote_caller caller;
 	int mem_fd;
+	int end[2]; /* for hooks: of a channel, ours and the tracer's */
+	bool is_let_go;
+	int books_fd;
 };
+
+/* ---- this process and the tracer ---- */
+
+enum tracer_message {
+	TRACER_IS_READY,
+	TRACER_MAY_BEGIN,
+	TRACER_BOOKS, /* with their descriptor: the program may end before this process could open them */
+};
+
+static bool holds_process(const struct executing *executing)
+{
+	return executing->wait && !executing->is_let_go;
+}
+
+/* In the tracer: the caller still traces the threads. */
+static int await_threads(const struct executing *executing)
+{
+	const struct channel to = { .fd = executing->end[1] };
+	struct message head;
+
+	return !holds_process(executing) ? 0 :
+	       channel__send(&to, TRACER_IS_READY, NULL, 0, -1) ?: channel__head(&to, &head, NULL);
+}
+
+/* In this process. The time between lies before the program's own begin, so it must be short: the tracer waits already. */
+static void hand_threads_over(void *argument)
+{
+	struct executing *executing = argument;
+	const struct channel to = { .fd = executing->end[0] };
+	struct message head;
+
+	close(executing->end[1]);
+	executing->end[1] = -1;
+	if (!holds_process(executing))
+		return;
+	channel__head(&to, &head, NULL); /* or it has ended */
+	executing->wait->let_go(executing->wait->what);
+	executing->is_let_go = true;
+	channel__send(&to, TRACER_MAY_BEGIN, NULL, 0, -1);
+}
+
+static struct inject_books books_of(const struct placed *placed)
+{
+	return (struct inject_books){
+		.start = placed->books_start, .end = placed->books_start ? placed->books_start + BOOKS_BYTES : 0,
+		.dev = placed->books_dev, .inode = placed->books_inode, .fd = -1,
+	};
+}
+
+static int hand_books_over(const struct executing *executing)
+{
+	const struct channel to = { .fd = executing->end[1] };
+	const struct inject_books books = books_of(&executing->placing[0].placed);
+	int fd, err = inject_open_books(executing->pid, &books, &fd);
+
+	err = err ?: channel__send(&to, TRACER_BOOKS, NULL, 0, fd);
+	return err ? reason_set(executing->why, -EAGAIN, "its books cannot be opened: %s", strerror(-err)) : 0;
+}
 
 /* ---- before the threads are stopped ---- */
 
@@ -393,6 +457,37 @@ static void take_breakpoints(struct executing *executing, const struct outcome *
 			executing->plan->allocator[i].function[k].is_probed |= outcome->is_probed[i][k];
 }
 
+/* The program runs from call to call until there is something to inject. */
+static int wait_for_python(struct executing *executing)
+{
+	const struct inject_wait *wait = executing->wait;
+	int err = 0, planned;
+
+	while (!err && (planned = wait->plan(wait->what, executing->python, executing->why)) == -EINPROGRESS)
+		err = run_to_next_call(&executing->threads, wait->arena_bytes, executing->until_ns, executing->why);
+	if (err == -EAGAIN && monotonic_now_ns() >= executing->until_ns)
+		return reason_set(executing->why, err, "its Python has not begun in %u s",
+				  (unsigned int)(INJECT_LIMIT_NS / SECOND_NS));
+	err = err ?: planned ?: stop_new_threads(&executing->threads, executing->why);
+	target_maps_release(&executing->maps);
+	return err ?: target_maps_read(executing->pid, &executing->maps) ?: build_images(executing);
+}
+
+static int inject_stopped(struct executing *executing, struct outcome *outcome)
+{
+	int err = executing->wait ? wait_for_python(executing) : 0;
+
+	outcome->times.thread_nr = executing->threads.thread_nr;
+	pass_moment("all stopped");
+	err = err ?: change_process(executing, &outcome->times.change);
+	if (!err && executing->python)
+		outcome->python = *executing->python;
+	if (!err && executing->kind != INJECT_SAMPLER)
+		err = hand_books_over(executing);
+	pass_moment("all done, all stopped");
+	return err;
+}
+
 /* Runs in the tracer. */
 static int try_once(void *argument, void *ret_outcome)
 {
@@ -404,12 +499,10 @@ static int try_once(void *argument, void *ret_outcome)
 	outcome->why.text[0] = '\0';
 	outcome->times.tries++;
 	outcome->times.change = INJECT_UNCHANGED;
-	err = stop_threads(executing->pid, &executing->threads, executing->why);
+	err = await_threads(executing) ?: stop_threads(executing->pid, &executing->threads, executing->why);
 	outcome->times.thread_nr = executing->threads.thread_nr;
 	if (!err) {
-		pass_moment("all stopped");
-		err = change_process(executing, &outcome->times.change);
-		pass_moment("all done, all stopped");
+		err = inject_stopped(executing, outcome);
 		resume_threads(&executing->threads);
 		pass_moment("all go on");
 	}
@@ -446,7 +539,7 @@ static void take_back(struct executing *executing, struct inject_times *times)
 
 	do {
 		nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
-		err = run_as_tracer(check_settled, executing, NULL, 0) ?:
+		err = run_as_tracer(check_settled, NULL, executing, NULL, 0) ?:
 		      inject_eject(pid, executing->options->owner, executing->until_ns, NULL, NULL);
 		if (err == -ENOENT || err == -ESRCH) {
 			times->change = INJECT_TAKEN_BACK;
@@ -459,13 +552,29 @@ static void take_back(struct executing *executing, struct inject_times *times)
 static int prepare_try(struct executing *executing)
 {
 	target_maps_release(&executing->maps);
-	return target_maps_read(executing->pid, &executing->maps) ?: build_images(executing);
+	return target_maps_read(executing->pid, &executing->maps) ?: executing->wait ? 0 : build_images(executing);
+}
+
+static int make_try(struct executing *executing, struct outcome *outcome)
+{
+	struct message head;
+	bool has_books = executing->kind != INJECT_SAMPLER;
+	int err = has_books ? channel__pair(executing->end) : 0;
+
+	if (err || !has_books)
+		return err ?: run_as_tracer(try_once, NULL, executing, outcome, sizeof(*outcome));
+	err = run_as_tracer(try_once, hand_threads_over, executing, outcome, sizeof(*outcome));
+	err = err ?: channel__head(&(struct channel){ .fd = executing->end[0] }, &head, &executing->books_fd);
+	close(executing->end[0]);
+	if (executing->end[1] >= 0)
+		close(executing->end[1]);
+	return err;
 }
 
 static int make_tries(struct executing *executing, struct outcome *outcome)
 {
 	struct inject_times *times = &outcome->times;
-	uint64_t begun_ns, pause_ns;
+	uint64_t begun_ns, stopped_ns, pause_ns;
 	int err;
 
 	for (;;) {
@@ -473,8 +582,9 @@ static int make_tries(struct executing *executing, struct outcome *outcome)
 		if (err)
 			return err;
 		begun_ns = monotonic_now_ns();
-		err = run_as_tracer(try_once, executing, outcome, sizeof(*outcome));
-		pause_ns = inject_pause_ns(PAUSE_NS, monotonic_now_ns() - begun_ns);
+		stopped_ns = times->stopped_ns;
+		err = make_try(executing, outcome);
+		pause_ns = inject_pause_ns(PAUSE_NS, times->stopped_ns - stopped_ns);
 		if (err != -EBUSY || times->tries == TRIES_MAX || monotonic_now_ns() + pause_ns > executing->until_ns)
 			break;
 		nanosleep(&(struct timespec){ pause_ns / SECOND_NS, pause_ns % SECOND_NS }, NULL);
@@ -507,6 +617,8 @@ static int execute_once_opened(struct executing *executing, struct outcome *outc
 	take_breakpoints(executing, outcome);
 	if (*outcome->why.text)
 		*executing->why = outcome->why;
+	if (!err && executing->python)
+		*executing->python = outcome->python;
 	return err;
 }
 
@@ -549,21 +661,13 @@ static int execute(struct executing *executing, struct placed *placed, struct in
 	return err;
 }
 
-static struct inject_books books_of(const struct placed *placed)
-{
-	return (struct inject_books){
-		.start = placed->books_start, .end = placed->books_start ? placed->books_start + BOOKS_BYTES : 0,
-		.dev = placed->books_dev, .inode = placed->books_inode,
-	};
-}
-
 int inject_execute(struct inject_plan *plan, const struct inject_options *options, struct inject_books *ret_books,
 		   struct inject_times *ret, struct reason *why)
 {
 	struct executing executing = {
 		.pid = plan->pid, .start_time = plan->start_time, .plan = plan, .options = options,
 		.kind = options->is_exact ? INJECT_MALLOC_HOOKS : INJECT_SAMPLER,
-		.gate = plan->details->gate, .placing_nr = plan->allocator_nr, .allocator_nr = plan->allocator_nr,
+		.gate = plan->details->gate, .placing_nr = plan->allocator_nr, .allocator_nr = plan->allocator_nr, .books_fd = -1,
 	};
 	struct placed placed[INJECT_ALLOCATORS_MAX] = {};
 	int err = execute(&executing, placed, ret, why);
@@ -574,22 +678,28 @@ int inject_execute(struct inject_plan *plan, const struct inject_options *option
 		plan->allocator[i].sampler_dev = placed[i].dev;
 		plan->allocator[i].sampler_inode = placed[i].inode;
 	}
-	if (ret_books)
+	if (ret_books) {
 		*ret_books = books_of(&placed[0]);
+		ret_books->fd = executing.books_fd;
+	} else if (executing.books_fd >= 0) {
+		close(executing.books_fd);
+	}
 	return err;
 }
 
-int inject_python_execute(pid_t pid, uint64_t start_time, const struct inject_python *python,
+int inject_python_execute(pid_t pid, uint64_t start_time, struct inject_python *python, const struct inject_wait *wait,
 			  const struct inject_options *options, struct inject_books *ret_books,
 			  struct inject_file *ret_file, struct inject_times *ret, struct reason *why)
 {
 	struct executing executing = {
-		.pid = pid, .start_time = start_time, .python = python, .options = options, .kind = INJECT_HOOKS, .placing_nr = 1,
+		.pid = pid, .start_time = start_time, .python = python, .wait = wait, .options = options, .kind = INJECT_HOOKS,
+		.placing_nr = 1, .books_fd = -1,
 	};
 	struct placed placed = {};
 	int err = execute(&executing, &placed, ret, why);
 
 	*ret_file = (struct inject_file){ placed.start, placed.dev, placed.inode };
 	*ret_books = books_of(&placed);
+	ret_books->fd = executing.books_fd;
 	return err;
 }

@@ -38,7 +38,7 @@ static uint64_t find_hook(const struct injected_file *file, int domain, int oper
 	return injected_file_symbol(file, name, NULL);
 }
 
-static int fill_words(const struct injected_file *file, const struct inject_python *python, struct injected_table *table)
+static int fill_words(const struct injected_file *file, struct inject_python *python, struct injected_table *table)
 {
 	for (int i = 0; i < PYTHON_OPERATION_NR; i++) {
 		for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++) {
@@ -46,6 +46,7 @@ static int fill_words(const struct injected_file *file, const struct inject_pyth
 
 			if (!hook)
 				return -EIO;
+			python->word[domain][order[i]].put = table->start + hook;
 			table->word[table->word_nr].address = python->word[domain][order[i]].address;
 			table->word[table->word_nr].put = table->start + hook;
 			table->word[table->word_nr++].was = python->word[domain][order[i]].was;
@@ -95,7 +96,7 @@ int fill_on(const struct injected_file *file, const char *symbol, uint64_t start
 	return -EIO;
 }
 
-int hooks_image_build(const struct injected_file *file, const struct inject_python *python, uint64_t start,
+int hooks_image_build(const struct injected_file *file, struct inject_python *python, uint64_t start,
 		      struct injected_image *ret, struct reason *why)
 {
 	int err = injected_image_make(file, hooks_image_room(file), 0, start, ret, why);

@@ -16,8 +16,8 @@ struct target_maps;
 /* Bytes of addresses for the hooks, and the books behind them. */
 uint64_t hooks_image_room(const struct injected_file *file);
 
-/* 0; -EIO: the file was built wrongly; -ENOMEM. */
-int hooks_image_build(const struct injected_file *file, const struct inject_python *python, uint64_t start,
+/* Fills in which hook each pointer gets. 0; -EIO: the file was built wrongly; -ENOMEM. */
+int hooks_image_build(const struct injected_file *file, struct inject_python *python, uint64_t start,
 		      struct injected_image *ret, struct reason *why);
 
 /* What the table of any hooks says of their books. */

@@ -106,6 +106,7 @@ struct inject_options {
 /* The books in the process, and their memory file. */
 struct inject_books {
 	uint64_t start, end, dev, inode;
+	int fd; /* the caller's; -1: none */
 };
 
 enum inject_change {
@@ -137,14 +138,30 @@ struct inject_python {
 	uint32_t tid_at; /* PYTHON_HOOKS_TID_AT: where each thread has to have its number */
 	struct {
 		uint64_t address, was; /* a pointer in a table, and the function that it leads to now */
+		uint64_t put; /* filled in: the hook that it leads to then */
 	} word[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR];
+	/* inject_wait.plan() notes its time (monotonic_now_ns()), and the small blocks that are live then; UINT64_MAX: not known. */
+	uint64_t planned_ns, older_nr, older_bytes;
+};
+
+/*
+ * A program that is being started has no Python yet, and the caller holds it by ptrace. The tracer takes it over, and lets it
+ * run from call to call until the hooks can go in.
+ */
+struct inject_wait {
+	void (*let_go)(void *what); /* called once the tracer stands ready; or not at all, after an error */
+	/* Called in the tracer, with all threads stopped: what to inject; -EINPROGRESS: its Python has not begun. */
+	int (*plan)(void *what, struct inject_python *ret, struct reason *why);
+	void *what;
+	uint64_t arena_bytes; /* its allocator of small objects gets so many from the kernel at once */
 };
 
 /*
  * Injects hooks, with options->owner. start_time: of the process that was looked at. The books have their head, and epoch 1.
- * -EAGAIN, too, if a pointer is not what it was. ret_file is for inject_has_file(). ret and why may be NULL.
+ * -EAGAIN, too, if a pointer is not what it was. wait: NULL, or who fills in *python in its moment. ret_file is for
+ * inject_has_file(). ret and why may be NULL.
  */
-int inject_python_execute(pid_t pid, uint64_t start_time, const struct inject_python *python,
+int inject_python_execute(pid_t pid, uint64_t start_time, struct inject_python *python, const struct inject_wait *wait,
 			  const struct inject_options *options, struct inject_books *ret_books,
 			  struct inject_file *ret_file, struct inject_times *ret, struct reason *why);
 

@@ -26,19 +26,25 @@ struct tracer {
 	_Alignas(16) char outcome[];
 };
 
+static timer_t life;
+
+int tracer_renew(void)
+{
+	const struct itimerspec limit = {
+		.it_value = { TRACER_LIMIT_NS / SECOND_NS, TRACER_LIMIT_NS % SECOND_NS },
+	};
+
+	return timer_settime(life, 0, &limit, NULL) ? -errno : 0;
+}
+
 /* A signal other than SIGKILL would wait until a stopped child goes on. */
 static int limit_own_life(pid_t parent)
 {
 	struct sigevent end = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
-	const struct itimerspec limit = {
-		.it_value = { TRACER_LIMIT_NS / SECOND_NS, TRACER_LIMIT_NS % SECOND_NS },
-	};
-	timer_t timer;
 
-	if (setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) || timer_create(CLOCK_MONOTONIC, &end, &timer) ||
-	    timer_settime(timer, 0, &limit, NULL))
+	if (setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) || timer_create(CLOCK_MONOTONIC, &end, &life))
 		return -errno;
-	return getppid() == parent ? 0 : -ESRCH;
+	return tracer_renew() ?: getppid() == parent ? 0 : -ESRCH;
 }
 
 static void trace_and_exit(struct tracer *tracer, pid_t parent, int (*work)(void *argument, void *outcome), void *argument)
@@ -52,7 +58,8 @@ static void trace_and_exit(struct tracer *tracer, pid_t parent, int (*work)(void
 }
 
 /* All signals stay blocked in the child: signals from a terminal or a service manager are for the parent. */
-static int run_in_child(struct tracer *tracer, int (*work)(void *argument, void *outcome), void *argument)
+static int run_in_child(struct tracer *tracer, int (*work)(void *argument, void *outcome), void (*attend)(void *argument),
+			void *argument)
 {
 	pid_t parent = getpid(), pid = helper_fork();
 
@@ -60,11 +67,14 @@ static int run_in_child(struct tracer *tracer, int (*work)(void *argument, void 
 		trace_and_exit(tracer, parent, work, argument);
 	if (pid < 0)
 		return -errno;
+	if (attend)
+		attend(argument);
 	helper_wait(pid); /* -ECHILD: it has ended, and this process ignores SIGCHLD */
 	return tracer->result;
 }
 
-int run_as_tracer(int (*work)(void *argument, void *outcome), void *argument, void *outcome, size_t outcome_bytes)
+int run_as_tracer(int (*work)(void *argument, void *outcome), void (*attend)(void *argument), void *argument, void *outcome,
+		  size_t outcome_bytes)
 {
 	size_t bytes = sizeof(struct tracer) + outcome_bytes;
 	struct tracer *tracer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -75,7 +85,7 @@ int run_as_tracer(int (*work)(void *argument, void *outcome), void *argument, vo
 	tracer->result = -ETIMEDOUT;
 	if (outcome_bytes)
 		memcpy(tracer->outcome, outcome, outcome_bytes);
-	result = run_in_child(tracer, work, argument);
+	result = run_in_child(tracer, work, attend, argument);
 	if (outcome_bytes)
 		memcpy(outcome, tracer->outcome, outcome_bytes);
 	munmap(tracer, bytes);

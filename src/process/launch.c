@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -431,8 +432,7 @@ static enum step inspect_stop(pid_t pid, struct loader *loader)
 	return STEP_GO_ON;
 }
 
-void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
-		    void *what)
+int launch_load(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what), void *what)
 {
 	struct loader loader = {
 		.mappings = mappings,
@@ -440,17 +440,107 @@ void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(v
 		.first_sp = stack_pointer(pid),
 	};
 	enum step step = loader.base ? STEP_GO_ON : STEP_LOADED;
-	int status = 0;
+	int status = 0, err;
 
 	find_code_end(&loader);
 	while (step != STEP_LOADED) {
-		if (continue_child(pid, PTRACE_SYSCALL, status) || wait_for_stop(pid, &status))
-			return;
+		err = continue_child(pid, PTRACE_SYSCALL, status) ?: wait_for_stop(pid, &status);
+		if (err)
+			return err;
 		step = inspect_stop(pid, &loader);
 		if (step == STEP_MAPPED)
 			mapped(what);
 	}
+	return 0;
+}
+
+void launch_let_go(pid_t pid)
+{
 	ptrace(PTRACE_DETACH, pid, 0, 0);
+}
+
+void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
+		    void *what)
+{
+	if (!launch_load(pid, mappings, mapped, what))
+		launch_let_go(pid);
+}
+
+/* Fields 50 and 51 of /proc/PID/stat are the bounds of the environment (proc(5)). */
+static uint64_t environment_start(pid_t pid)
+{
+	char *text = proc_read(pid, "stat", NULL), *field = text ? strrchr(text, ')') : NULL;
+	uint64_t start = 0;
+
+	for (int i = 2; field && i < 50; i++)
+		field = strchr(field + 1, ' ');
+	if (field)
+		start = strtoull(field, NULL, 10);
+	free(text);
+	return start;
+}
+
+int launch_clear_variable(pid_t pid, const char *name)
+{
+	size_t bytes = 0, len = strlen(name);
+	char *environment = proc_read(pid, "environ", &bytes);
+	uint64_t start = environment_start(pid);
+	int err = environment && start ? 0 : -EIO;
+
+	for (size_t at = 0; !err && at < bytes; at += strlen(environment + at) + 1) {
+		char *value = environment + at + len + 1;
+		struct iovec ours, theirs;
+
+		if (strncmp(environment + at, name, len) || environment[at + len] != '=')
+			continue;
+		memset(value, '0', strlen(value));
+		ours = (struct iovec){ value, strlen(value) };
+		theirs = (struct iovec){ (void *)(start + (value - environment)), strlen(value) };
+		err = process_vm_writev(pid, &ours, 1, &theirs, 1, 0) == (ssize_t)strlen(value) ? 0 : -errno;
+	}
+	free(environment);
+	return err;
+}
+
+void launch_end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	launch_wait(pid);
+}
+
+/* ---- until it is another program ---- */
+
+#define WAITING_SLICE_NS 50000000
+
+/* Whether there is something to wait for: the kernel says by SIGCHLD when there may be. */
+static bool has_changed_state(pid_t pid)
+{
+	siginfo_t info = {};
+
+	return waitid(P_PID, pid, &info, WEXITED | WSTOPPED | WNOWAIT | WNOHANG | __WALL) || info.si_pid;
+}
+
+int launch_next(pid_t pid, void (*waiting)(void *what), void *what)
+{
+	const struct timespec slice = { .tv_nsec = WAITING_SLICE_NS };
+	sigset_t child, before;
+	int status, err = continue_child(pid, PTRACE_CONT, PTRACE_EVENT_EXEC << 16 | SIGTRAP << 8 | 0x7f);
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, &before);
+	while (!err) {
+		while (!has_changed_state(pid)) {
+			sigtimedwait(&child, NULL, &slice);
+			waiting(what);
+		}
+		err = wait_for_stop(pid, &status);
+		if (err || event_of(status) == PTRACE_EVENT_EXEC)
+			break;
+		err = continue_child(pid, PTRACE_CONT, status);
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return err;
 }
 
 int launch_wait(pid_t pid)

@@ -41,11 +41,26 @@ struct launch {
 pid_t launch_start(struct launch *launch, struct reason *why);
 
 /*
- * Lets the program continue, and calls mapped(what) each time that it has mapped code; the callback must bring
- * *mappings up to date before it returns. Also returns when the program ends, or when it cannot be held any more.
+ * Lets the program run until its loader is done, and holds it there. Calls mapped(what) each time that it has mapped code; the
+ * callback must bring *mappings up to date before it returns. 0; -ESRCH: it has ended, or cannot be held any more.
  */
+int launch_load(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what), void *what);
+
+/* Lets a program that is held run until it has become another one, which is held then. -ESRCH: it has ended. */
+int launch_next(pid_t pid, void (*waiting)(void *what), void *what);
+
+/* Lets a program go that is held. */
+void launch_let_go(pid_t pid);
+
+/* The first of them, and the last. */
 void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
 		    void *what);
+
+/* Writes zeros in place of the value of a variable of its environment, while it is held. 0 or a negative errno. */
+int launch_clear_variable(pid_t pid, const char *name);
+
+/* Ends a program that is held. */
+void launch_end(pid_t pid);
 
 /*
  * Waits until the program ends. Returns its exit status as a shell shows it (128 + signal if a signal killed it),

@@ -285,7 +285,7 @@ static int serve(pid_t pid, bool has_hooks, uint64_t interval, struct reason *wh
 
 /* ---- hooks ---- */
 
-static int put_hooks(pid_t pid, const struct inject_python *python, uint64_t start_time, struct inject_books *ret_books,
+static int put_hooks(pid_t pid, struct inject_python *python, uint64_t start_time, struct inject_books *ret_books,
 		     struct inject_times *ret_times, struct reason *why)
 {
 	struct inject_file file;
@@ -293,11 +293,12 @@ static int put_hooks(pid_t pid, const struct inject_python *python, uint64_t sta
 	int err;
 
 	do {
-		err = inject_python_execute(pid, start_time, python, &(struct inject_options){ .owner = owner }, &books, &file,
+		err = inject_python_execute(pid, start_time, python, NULL, &(struct inject_options){ .owner = owner }, &books, &file,
 					    ret_times, why);
 	} while (tries_again(err));
 	if (err)
 		return err;
+	close(books.fd);
 	if (!inject_has_file(pid, &file))
 		return reason_set(why, -EINVAL, "it does not have the file");
 	*ret_books = books;

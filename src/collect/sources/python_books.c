@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "collect/build/build_metadata.h"
 #include "collect/sources/block_sources.h"
 #include "collect/sources/books_pass.h"
 #include "exact/books_reader.h"
@@ -41,8 +42,6 @@ int python_books_add(struct all_python_books *all, const struct python_books *ne
 	int err = books_open(fd, BOOKS_OF_PYTHON, monotonic_now_ns(), &books.books);
 
 	books.looked_ns = monotonic_now_ns();
-	for (int i = 0; i < PYTHON_WORDS && !err; i++)
-		err = read_table_word(new->pid, new->word[i].address, &books.word[i].put);
 	err = err ?: array_push(all, process, books);
 	if (err)
 		books_close(books.books);
@@ -207,4 +206,17 @@ void add_python_books_losses(const struct target *target, uint64_t *loss)
 	loss[LOSS_python_codes_missing] += numbers.lost[BOOKS_LOST_CODES];
 	loss[LOSS_python_blocks_gone] += numbers.lost[BOOKS_UNSEEN_FREES];
 	loss[LOSS_tracebacks_limited] += numbers.lost[BOOKS_DEEP];
+	loss[LOSS_objects_unreadable] = 0; /* no frame lies in a file; a short program has ended before its hooks' file was opened */
+}
+
+/* A program that was started had run, and had blocks, before the hooks were in. */
+int describe_unseen_start(struct snapshot_builder *builder, const struct python_unseen *unseen)
+{
+	const struct number number[] = {
+		{ "unseen_start_ns", unseen->ns },
+		{ "unseen_start_count", unseen->nr },
+		{ "unseen_start_bytes", unseen->bytes },
+	};
+
+	return unseen->ns ? describe_numbers(builder, number, unseen->nr == UINT64_MAX ? 1 : ARRAY_SIZE(number)) : 0;
 }

@@ -17,11 +17,13 @@
 struct books;
 struct collector;
 struct reason;
+struct python_unseen;
+struct snapshot_builder;
 struct target;
 
 #define PYTHON_WORDS (PYTHON_DOMAIN_NR * PYTHON_OPERATION_NR)
 
-/* A pointer in a table of allocators, and what the injector has written there. */
+/* A pointer in a table of allocators, and the hook that the injector has written there. */
 struct python_word {
 	uint64_t address, put;
 };
@@ -44,13 +46,16 @@ struct all_python_books {
 /* NULL: it has none of this recording. */
 struct books *find_python_books(const struct all_python_books *all, pid_t pid);
 
-/* Takes over the descriptor. Reads the words as they are now, by their addresses in *new. 0 or a negative errno. */
+/* Takes over the descriptor. 0 or a negative errno. */
 int python_books_add(struct all_python_books *all, const struct python_books *new, int fd);
 void python_books_release(struct all_python_books *all);
 
 /* Once the kernel's blocks have been read, and once its tracebacks have. 0 or a negative errno. */
 int read_python_books(struct collector *collector);
 int read_python_stacks(struct collector *collector);
+
+/* What a program that was started had before the hooks were in. 0 or a negative errno. */
+int describe_unseen_start(struct snapshot_builder *builder, const struct python_unseen *unseen);
 
 /* Adds the losses of the books. */
 void add_python_books_losses(const struct target *target, uint64_t *loss);

@@ -362,7 +362,8 @@ int describe_python(struct snapshot_builder *builder, const struct target *targe
 						 target->mappings.objects->object[python->object]->path);
 	if (!err && settings->has_pools)
 		err = snapshot_builder__metadata(builder, "sampler_kind", "pools");
-	return err ?: describe_books(builder, python->books) ?: describe_older_python(builder, &python->checked);
+	return err ?: describe_books(builder, python->books) ?: describe_unseen_start(builder, &python->unseen) ?:
+	       describe_older_python(builder, &python->checked);
 }
 
 void add_python_losses(const struct target *target, uint64_t *loss)

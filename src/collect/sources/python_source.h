@@ -18,6 +18,7 @@
 
 struct collector;
 struct inject_python;
+struct python_info;
 struct reason;
 struct settings;
 struct snapshot_builder;
@@ -29,11 +30,28 @@ int note_python_code(void *collector, void *record, size_t bytes);
 /* The kernel side forgets a process's CPython; code objects are swept when many have no process. */
 void forget_python(struct collector *collector, const struct target *target);
 
+/* A CPython that can be recorded by hooks, and where its file is mapped. */
+struct found_python {
+	const struct python_info *info;
+	const char *path;
+	uint64_t bias, dev, inode;
+};
+
 /*
- * Finds where hooks go in the tables of a process's CPython, and what they need to know. 0, or -ENOTSUP, -EAGAIN… with a line in *why.
- * Looks at files and memory, and changes nothing.
+ * Looks for it in the files that a process maps. 0; -ENOENT: it has no CPython; -ENOTSUP, -ENOMEM. With an error
+ * *why has a line. Asks the sandbox.
  */
-int python_hooks_plan(struct collector *collector, struct target *target, struct inject_python *ret, struct reason *why);
+int python_hooks_find(struct collector *collector, struct target *target, struct found_python *ret, struct reason *why);
+
+/*
+ * Finds where hooks go in its tables, and what they need to know, in the memory of the process. 0; -EINPROGRESS: its Python
+ * has not begun, or is ending; -ENOTSUP, -EAGAIN… with a line in *why.
+ */
+int python_hooks_plan(struct target *target, const struct found_python *place, struct inject_python *ret, struct reason *why);
+
+/* The same for a program that is being started: until a thread has its state, Python may replace its allocators (PYTHONMALLOC). */
+int python_hooks_plan_first(struct target *target, const struct found_python *place, struct inject_python *ret,
+			    struct reason *why);
 
 /* ---- a view of its own ---- */
 

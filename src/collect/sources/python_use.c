@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/reason.h"
 #include "collect/files/written_files.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/late_programs.h"
 #include "process/proc.h"
+#include "collect/python/live_pools.h"
 #include "collect/python/python_codes.h"
 #include "collect/recording/collector.h"
 #include "collect/sources/block_sources.h"
@@ -40,7 +42,7 @@ static bool may_use_python(const struct collector *collector, const struct targe
 	return collector->options.domains & COLLECTOR_PYTHON && probes_have_sessions(collector->bpf) && !probes->by_ret &&
 	       !probes->is_paused && !target->life.has_ended && (target->slot != ACCOUNT_NONE || probes->is_trial) &&
 	       (target->python.is_used || may_begin) &&
-	       !target->sampler.is_used;
+	       !target->sampler.is_used && !target->heap_books.is_used;
 }
 
 #define PYTHONS_NOTED 32 /* in a recording */
@@ -119,7 +121,8 @@ static bool may_be_python(const struct collector *collector, const struct target
 	if (collector->sources->python_choice.is_default)
 		is_wanted = has_name || (is_python_program(target) && is_python_library(object->path));
 	else
-		is_wanted = has_name || object->is_program || is_python_library(object->path);
+		is_wanted = has_name || object->is_program || is_path_of_mapping(object->path, target->identity.exe ?: "") ||
+			    is_python_library(object->path);
 	return is_wanted && object->probe_info && object->fd >= 0 && !object->has_changed && !object->is_put_off &&
 	       !object->is_copy;
 }
@@ -260,12 +263,9 @@ static const char *find_hooks(struct target *target, const struct python_info *i
 	return debug_nr % PYTHON_DOMAIN_NR ? "debug hooks are in front of some of its allocators only" : NULL;
 }
 
-/* NULL, or why its objects cannot be recorded. */
-static const char *find_fault(const struct collector *collector, struct target *target, const struct python_info *info,
-			      uint64_t bias, struct python_asked *ret)
+/* NULL, or why no objects of a file's CPython can be recorded. */
+static const char *find_file_fault(const struct collector *collector, const struct target *target, const struct python_info *info)
 {
-	const struct python_memory memory = { target, target__read_memory };
-
 	if (*info->fault)
 		return info->fault;
 	if (!info->site_nr)
@@ -277,11 +277,28 @@ static const char *find_fault(const struct collector *collector, struct target *
 	if (collector->options.python_frames == COLLECTOR_FRAMES_MIXED && info->offsets.frame_owner == PYTHON_NO_OFFSET)
 		return "its frames do not show which C code runs them, which --frames mixed needs: CPython 3.11 "
 			"and later do";
-	if (has_other_c_library(&target->mappings))
-		return "its C library is not glibc";
-	if (target->life.started_ns && !target->now.account.is_forked)
-		return NULL; /* the program may be about to begin */
-	return find_hooks(target, info, bias, ret) ?: python_states_check(info, bias, &memory);
+	return has_other_c_library(&target->mappings) ? "its C library is not glibc" : NULL;
+}
+
+/* The same of its memory. */
+static const char *find_memory_fault(struct target *target, const struct python_info *info, uint64_t bias,
+				     struct python_asked *ret, bool *ret_has_begun)
+{
+	const struct python_memory memory = { target, target__read_memory };
+
+	const char *fault = python_states_check(info, bias, &memory, ret_has_begun);
+
+	return find_hooks(target, info, bias, ret) ?: fault;
+}
+
+/* The program may be about to begin. */
+static const char *find_fault(const struct collector *collector, struct target *target, const struct python_info *info,
+			      uint64_t bias, struct python_asked *ret)
+{
+	bool may_begin = target->life.started_ns && !target->now.account.is_forked, has_begun;
+
+	return find_file_fault(collector, target, info) ?: may_begin ? NULL :
+	       find_memory_fault(target, info, bias, ret, &has_begun);
 }
 
 /* ---- the decision ---- */
@@ -512,7 +529,7 @@ static int plan_key(struct target *target, uint64_t key_at, struct python_hooks 
 	if (target__read_memory(target, key_at, key, sizeof(key)))
 		return reason_set(why, -EAGAIN, "the key of Python's thread states cannot be read");
 	if (key[0] != 1)
-		return reason_set(why, -EAGAIN, "its Python has not begun yet, or is ending");
+		return reason_set(why, -EINPROGRESS, "its Python has not begun yet, or is ending");
 	if (key[1] >= GLIBC_KEYS_OF_TABLE)
 		return reason_set(why, -ENOTSUP, "the key of Python's thread states is %u, and only %u are looked for", key[1],
 				  GLIBC_KEYS_OF_TABLE);
@@ -537,33 +554,91 @@ static bool has_other_interpreters(struct target *target, const struct python_in
 		head_main[0] != head_main[1]);
 }
 
-int python_hooks_plan(struct collector *collector, struct target *target, struct inject_python *ret, struct reason *why)
+int python_hooks_find(struct collector *collector, struct target *target, struct found_python *ret, struct reason *why)
 {
-	struct python_asked asked = places_asked(collector);
 	const struct mapping *mapping;
-	const struct python_info *info;
 	const char *fault;
 	uint32_t object;
-	uint64_t bias;
-	int err = find_cpython(collector, target, &object, &info);
+	int err = find_cpython(collector, target, &object, &ret->info);
 
+	target->python.asked_nr = 0; /* when the hooks are in, the source asks */
+	if (err == -ENOENT && *target->python.why_not.text)
+		return reason_set(why, -ENOTSUP, "%s", target->python.why_not.text);
 	if (err)
-		return err == -ENOENT ? reason_set(why, -ENOTSUP, "it runs no CPython: only Python's objects can be recorded so") : err;
-	mapping = mapping_of(&target->mappings, object);
-	if (*info->fault || !mapping || !find_bias(&target->mappings, object, info, &bias))
-		return reason_set(why, -ENOTSUP, "%s: %s", collector->objects.object[object]->path,
-				  *info->fault ? info->fault : "its code is not mapped");
-	fault = find_fault(collector, target, info, bias, &asked);
-	if (!fault && info->offsets.frame_owner == PYTHON_NO_OFFSET)
+		return reason_set(why, err, "it runs no CPython: only Python's objects can be recorded so");
+	ret->path = collector->objects.object[object]->path;
+	fault = find_file_fault(collector, target, ret->info);
+	if (!fault && ret->info->offsets.frame_owner == PYTHON_NO_OFFSET)
 		fault = "CPython 3.11 and later can be recorded so";
-	if (!fault && has_other_interpreters(target, info, bias))
-		fault = "it has more than one interpreter, and until CPython 3.11 their frames cannot be told apart";
+	mapping = mapping_of(&target->mappings, object);
+	if (!fault && (!mapping || !find_bias(&target->mappings, object, ret->info, &ret->bias)))
+		fault = "its code is not mapped";
 	if (fault)
-		return reason_set(why, -ENOTSUP, "%s: %s", collector->objects.object[object]->path, fault);
+		return reason_set(why, -ENOTSUP, "%s: %s", ret->path, fault);
+	ret->dev = mapping->dev;
+	ret->inode = mapping->inode;
+	return 0;
+}
+
+static int plan_hooks(struct target *target, const struct found_python *place, bool is_first, struct inject_python *ret,
+		      struct reason *why)
+{
+	const struct python_info *info = place->info;
+	struct python_asked ignored = {};
+	bool has_begun;
+	const char *fault = find_memory_fault(target, info, place->bias, &ignored, &has_begun);
+
+	if (!fault && has_other_interpreters(target, info, place->bias))
+		fault = "it has more than one interpreter, and until CPython 3.11 their frames cannot be told apart";
+	if (is_first && !has_begun)
+		return -EINPROGRESS;
+	if (fault)
+		return reason_set(why, -ENOTSUP, "%s: %s", place->path, fault);
 	*ret = (struct inject_python){
-		.dev = mapping->dev, .inode = mapping->inode, .hooks.offsets = info->offsets, .tid_at = PYTHON_HOOKS_TID_AT,
+		.dev = place->dev, .inode = place->inode, .hooks.offsets = info->offsets, .tid_at = PYTHON_HOOKS_TID_AT,
 	};
-	return plan_key(target, info->tss_key - 4 + bias, &ret->hooks, why) ?: plan_words(target, info, bias, ret, why);
+	return plan_key(target, info->tss_key - 4 + place->bias, &ret->hooks, why) ?:
+	       plan_words(target, info, place->bias, ret, why);
+}
+
+int python_hooks_plan(struct target *target, const struct found_python *place, struct inject_python *ret, struct reason *why)
+{
+	return plan_hooks(target, place, false, ret, why);
+}
+
+/* Not with PYTHONMALLOC=malloc. */
+static bool has_pools(struct target *target, const struct found_python *place)
+{
+	const struct python_memory memory = { target, target__read_memory };
+	struct python_layers layers;
+
+	return !python_layers_read(place->info, place->bias, PYTHON_OBJECT, &memory, &layers, NULL) && layers.nr &&
+	       layers.layer[layers.nr - 1].function[PYTHON_MALLOC] ==
+		       place->info->function[PYTHON_OBJECT][PYTHON_MALLOC] + place->bias;
+}
+
+/* The small blocks that are live by now, as its allocator's lists have them: no hook sees these. */
+static void count_older(struct target *target, const struct found_python *place, struct inject_python *ret)
+{
+	struct python_process where;
+	struct live_pools pools = {};
+	bool is_known = has_pools(target, place);
+
+	python_process_make(place->info, place->bias, &where);
+	ret->planned_ns = monotonic_now_ns();
+	is_known = is_known && !live_pools_read(&where, target__read_memory, target, &pools);
+	ret->older_nr = is_known ? live_pools_sum(&pools, &ret->older_bytes) : UINT64_MAX;
+	live_pools_release(&pools);
+}
+
+int python_hooks_plan_first(struct target *target, const struct found_python *place, struct inject_python *ret,
+			    struct reason *why)
+{
+	int err = plan_hooks(target, place, true, ret, why);
+
+	if (!err)
+		count_older(target, place, ret);
+	return err;
 }
 
 /* ---- the source ---- */

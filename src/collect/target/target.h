@@ -112,7 +112,7 @@ struct target_sampler {
 /* The books of its heap, which a library in it writes (sources/malloc_books.h). */
 struct malloc_books;
 struct target_heap_books {
-	bool is_used; /* it was started with the library */
+	bool is_used; /* it was started with the library, or has hooks at its allocators */
 	struct malloc_books *state; /* the source's; NULL: none yet */
 };
 
