@@ -554,8 +554,6 @@ int python_hooks_plan(struct collector *collector, struct target *target, struct
 		return reason_set(why, -ENOTSUP, "%s: %s", collector->objects.object[object]->path,
 				  *info->fault ? info->fault : "its code is not mapped");
 	fault = find_fault(collector, target, info, bias, &asked);
-	if (!fault && info->offsets.frame_owner == PYTHON_NO_OFFSET)
-		fault = "CPython 3.11 and later can be recorded so";
 	if (!fault && has_other_interpreters(target, info, bias))
 		fault = "it has more than one interpreter, and until CPython 3.11 their frames cannot be told apart";
 	if (fault)

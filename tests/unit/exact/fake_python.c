@@ -141,7 +141,7 @@ static void raw_free(void *ctx, void *block)
 
 /* ---- pages of frames: the unused ones cannot be read ---- */
 
-#define FRAME_STEP 96
+#define FRAME_STEP 112
 #define FRAMES_OF_PAGE 8
 #define PAGES_NR 2048
 
@@ -198,9 +198,20 @@ static int first_of(int content)
 	return content % 5;
 }
 
+/* Until 3.10: an instruction is a number. */
+static bool frames_are_objects(void)
+{
+	return offsets->instruction_kind != PYTHON_POINTER;
+}
+
 static int units_of(int content)
 {
 	return content % 6 == 5 ? 400 : 30 + 5 * content;
+}
+
+static uint64_t bytes_of_code(int content)
+{
+	return frames_are_objects() ? 176 : offsets->code_instructions + 2 * units_of(content);
 }
 
 static uint64_t data_of_text(int content, int part)
@@ -240,7 +251,8 @@ static void fill_code(const struct fake_code *code)
 	put_word(at + offsets->code_name, (uint64_t)content_text[code->content][1]);
 	put_word(at + offsets->code_lines, (uint64_t)content_text[code->content][2]);
 	put_half(at + offsets->code_first_line, 1000 + code->content);
-	put_half(at + offsets->code_first_traceable, first_of(code->content));
+	if (offsets->code_first_traceable != PYTHON_NO_OFFSET)
+		put_half(at + offsets->code_first_traceable, first_of(code->content));
 }
 
 /* ---- frames ---- */
@@ -252,6 +264,12 @@ static uint64_t add_to_hash(uint64_t hash, int content, int unit)
 	return (hash ^ ((uint64_t)(content + 1) << 32 | (uint32_t)unit)) * TRACE_MULTIPLIER;
 }
 
+/* Until 3.10 all frames are there. */
+static bool has_begun(const struct fake_frame *frame)
+{
+	return frames_are_objects() || frame->is_generator || frame->unit >= first_of(frame->code->content);
+}
+
 /* The traceback that tracemalloc would have: frames that have not begun are left out. */
 static void trace_of(const struct fake_thread *thread, struct fake_row *ret)
 {
@@ -261,7 +279,7 @@ static void trace_of(const struct fake_thread *thread, struct fake_row *ret)
 	for (int i = chain ? chain->nr : 0; i-- > 0;) {
 		const struct fake_frame *frame = &chain->frame[i];
 
-		if (!frame->code || (!frame->is_generator && frame->unit < first_of(frame->code->content)))
+		if (!frame->code || !has_begun(frame))
 			continue;
 		ret->hash = add_to_hash(ret->hash, frame->code->content, frame->unit);
 		ret->frame_nr++;
@@ -272,7 +290,10 @@ static void put_instruction(const struct fake_frame *frame)
 {
 	uint64_t instruction = frame->code ? frame->code->at + offsets->code_instructions + 2 * frame->unit : 0x7000 + frame->at % 64;
 
-	put_word(frame->at + offsets->frame_instruction, instruction);
+	if (frames_are_objects())
+		put_half(frame->at + offsets->frame_instruction, frame->unit);
+	else
+		put_word(frame->at + offsets->frame_instruction, instruction);
 }
 
 /* The thread's state names its innermost frame. */
@@ -296,7 +317,9 @@ static void enter_frame(struct fake_thread *thread, const struct fake_frame *fra
 
 	put_word(frame->at + offsets->frame_code, frame->code ? frame->code->at | tag : UINT64_C(0xdead000));
 	put_word(frame->at + offsets->frame_back, chain->nr ? chain->frame[chain->nr - 1].at : 0);
-	*(uint8_t *)(frame->at + offsets->frame_owner) = !frame->code ? offsets->owner_shim : frame->is_generator ? offsets->owner_generator : 0;
+	if (offsets->frame_owner != PYTHON_NO_OFFSET)
+		*(uint8_t *)(frame->at + offsets->frame_owner) =
+			!frame->code ? offsets->owner_shim : frame->is_generator ? offsets->owner_generator : 0;
 	put_instruction(frame);
 	chain->frame[chain->nr++] = *frame;
 	tell_innermost(thread);
@@ -319,6 +342,9 @@ static int choose_unit(struct fake_thread *thread, int content, bool is_generato
 {
 	int first = first_of(content);
 
+	/* In code without end: where there is no room for the number, and one more bit than there is room for. */
+	if (frames_are_objects() && content % 6 == 5 && !fake_random(thread, 3))
+		return (1 << 20) * (1 + fake_random(thread, 2)) - 4 + fake_random(thread, 8);
 	if (!is_generator && !fake_random(thread, 8))
 		return fake_random(thread, 2) ? -1 : first - 1;
 	return first + 3 * fake_random(thread, 4);
@@ -384,7 +410,7 @@ static void resume_generator(struct fake_python *python, struct fake_thread *thr
 		if (!generator->code)
 			return;
 		generator->code->refs++;
-		generator->at = take_page(thread) + FRAME_STEP * fake_random(thread, 40);
+		generator->at = take_page(thread) + FRAME_STEP * fake_random(thread, 35);
 	}
 	thread->is_running[i] = true;
 	generator->unit = choose_unit(thread, generator->code->content, true);
@@ -494,7 +520,7 @@ static void change_code(struct fake_python *python, struct fake_thread *thread)
 	if (code->at)
 		hook_object_free(NULL, (void *)code->at);
 	*code = (struct fake_code){ .content = fake_random(thread, FAKE_CONTENTS) };
-	size = offsets->code_instructions + 2 * units_of(code->content);
+	size = bytes_of_code(code->content);
 	code->at = (uint64_t)hook_object_malloc(NULL, size);
 	note_row(thread, &code->row, (void *)code->at, size);
 	memset((void *)code->at, 0, size);
