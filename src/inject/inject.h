@@ -125,11 +125,12 @@ int inject_execute(struct inject_plan *plan, const struct inject_options *option
 /* The tables of a CPython's allocators, and what its hooks need to know. */
 struct inject_python {
 	uint64_t dev, inode;	   /* of the file that has the tables, as in /proc/PID/maps */
-	struct python_hooks hooks; /* `books` and `old` are filled in */
+	struct python_hooks hooks; /* `books`, `old` and `old_tracer` are filled in */
 	uint32_t tid_at; /* PYTHON_HOOKS_TID_AT: where each thread has to have its number */
-	struct {
+	struct inject_word {
 		uint64_t address, was; /* a pointer in a table, and the function that it leads to now */
 	} word[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR];
+	struct inject_word tracer; /* to the function that is called when objects begin, which may be none; address 0: it stays */
 };
 
 /* The books in the process, and their memory file. */

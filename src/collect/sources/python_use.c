@@ -402,6 +402,7 @@ static int attach_books(struct collector *collector, struct target *target, uint
 	struct target_python *python = &target->python;
 
 	python->books = find_python_books(&collector->sources->python_books, target->identity.pid);
+	python->retags = python_books_retag(&collector->sources->python_books, target->identity.pid);
 	python->is_used = true;
 	python->why_not = (struct reason){};
 	python->object = object;
@@ -504,6 +505,15 @@ static int plan_words(struct target *target, const struct python_info *info, uin
 	return 0;
 }
 
+/* Objects in memory that a free list has kept have the line of the first one there, unless it is known when they begin. */
+static int plan_tracer(struct target *target, uint64_t tracer, struct inject_python *ret, struct reason *why)
+{
+	ret->tracer.address = tracer;
+	if (!tracer || !target__read_memory(target, tracer, &ret->tracer.was, sizeof(ret->tracer.was)))
+		return 0;
+	return reason_set(why, -EAGAIN, "the function that sees when Python's objects begin cannot be read");
+}
+
 /* Where pthread_getspecific() would find the thread state, behind the thread pointer. */
 static int plan_key(struct target *target, uint64_t key_at, struct python_hooks *ret, struct reason *why)
 {
@@ -561,7 +571,8 @@ int python_hooks_plan(struct collector *collector, struct target *target, struct
 	*ret = (struct inject_python){
 		.dev = mapping->dev, .inode = mapping->inode, .hooks.offsets = info->offsets, .tid_at = PYTHON_HOOKS_TID_AT,
 	};
-	return plan_key(target, info->tss_key - 4 + bias, &ret->hooks, why) ?: plan_words(target, info, bias, ret, why);
+	return plan_key(target, info->tss_key - 4 + bias, &ret->hooks, why) ?: plan_words(target, info, bias, ret, why) ?:
+	       plan_tracer(target, info->tracer ? info->tracer + bias : 0, ret, why);
 }
 
 /* ---- the source ---- */

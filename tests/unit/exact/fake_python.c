@@ -450,6 +450,34 @@ static void note_row(struct fake_thread *thread, struct fake_row *row, void *blo
 	row->tid = gettid();
 }
 
+#define TYPE(flags) { [PYTHON_TYPE_FLAGS / 8] = (flags) }
+
+static const uint64_t types[4][PYTHON_TYPE_FLAGS / 8 + 1] = {
+	TYPE(0), TYPE(PYTHON_TYPE_HAS_GC), TYPE(1 << 3), TYPE(PYTHON_TYPE_HAS_GC | 1 << 4),
+};
+static bool has_tracer; /* from 3.13 on: a hook sees objects begin */
+
+void fake_object(uint64_t block, int type)
+{
+	uint64_t object = block + (type & 1 ? offsets->object_header : 0) + (type & 2 ? offsets->object_preheader : 0);
+
+	put_word(object + offsets->object_type, (uint64_t)types[type]);
+	cr_assert_eq(hook_reference((void *)object, 0, NULL), 0);
+	cr_assert_eq(hook_reference((void *)object, 1, NULL), 0);
+}
+
+/* In a new block at once; later in memory that a free list has kept. */
+static void begin_object(struct fake_thread *thread, int i, bool may_be)
+{
+	struct fake_row *row = &thread->block[i];
+
+	thread->is_object[i] = may_be && has_tracer && row->size >= FAKE_OBJECT_BYTES;
+	if (!thread->is_object[i])
+		return;
+	fake_object(row->address, i % 4);
+	note_row(thread, row, (void *)row->address, row->size);
+}
+
 static uint32_t choose_size(struct fake_thread *thread)
 {
 	uint32_t kind = fake_random(thread, 10);
@@ -469,6 +497,7 @@ static void new_block(struct fake_thread *thread, int i, bool is_raw)
 		note_row(thread, row, is_raw ? hook_raw_realloc(NULL, NULL, size) : hook_object_realloc(NULL, NULL, size), size);
 	else
 		note_row(thread, row, is_raw ? hook_raw_malloc(NULL, size) : hook_object_malloc(NULL, size), size);
+	begin_object(thread, i, !is_raw && fake_random(thread, 2));
 }
 
 static void move_block(struct fake_thread *thread, int i)
@@ -480,8 +509,10 @@ static void move_block(struct fake_thread *thread, int i)
 	realloc_fails = !fake_random(thread, 3);
 	block = thread->is_raw[i] ? hook_raw_realloc(NULL, (void *)row->address, size) : hook_mem_realloc(NULL, (void *)row->address, size);
 	realloc_fails = false;
-	if (block)
-		note_row(thread, row, block, size);
+	if (!block)
+		return;
+	note_row(thread, row, block, size);
+	begin_object(thread, i, thread->is_object[i]);
 }
 
 static void drop_block(struct fake_thread *thread, int i)
@@ -503,6 +534,8 @@ static void step_block(struct fake_thread *thread, int i, bool is_raw)
 
 	if (!thread->block[i].address)
 		new_block(thread, i, is_raw);
+	else if (thread->is_object[i] && way < 5)
+		begin_object(thread, i, true);
 	else if (way < 7)
 		drop_block(thread, i);
 	else
@@ -615,6 +648,7 @@ void fake_python_begin(struct fake_python *python, unsigned char minor, struct f
 	slab = mmap(NULL, SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pages = mmap(NULL, UINT64_C(4096) * PAGES_NR, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	cr_assert(slab != MAP_FAILED && pages != MAP_FAILED);
+	has_tracer = minor >= 13;
 	slab_used = 0;
 	memset(slab_free, 0, sizeof(slab_free));
 	for (free_page_nr = 0; free_page_nr < PAGES_NR; free_page_nr++)
