@@ -167,6 +167,8 @@ struct books_thread {
 	uint64_t cycles; /* of the time stamp counter, in one of BOOKS_TIMED_EACH blocks that were entered, or freed */
 	uint64_t pointer; /* the thread pointer of thread pointer_tid */
 	uint32_t pointer_tid, pad;
+	uint64_t created; /* allocations when an object last began in the latest block: objects that begin there later are of a free list */
+	uint64_t recreations; /* objects that began in blocks that were there */
 	uint64_t passed; /* a larger block that the object domain frees: the raw domain's free of it is not another one */
 	uint32_t frame_nr; /* of the last walk: frame[1] is the outermost one */
 	uint32_t slot; /* its own number */

@@ -115,20 +115,35 @@ static int read_trie(const struct books *books, uint32_t most, struct trie *ret)
 	return err;
 }
 
+/* A block that a free list has kept was not allocated where its latest object began. Returns NULL if there is no memory. */
+static bool *nodes_of_blocks(const struct books *books, uint64_t nr)
+{
+	bool *is_used = calloc(nr, sizeof(*is_used));
+
+	for (size_t i = 0; is_used && i < books->block_nr; i++)
+		if (books->block[i].node < nr)
+			is_used[books->block[i].node] = true;
+	return is_used;
+}
+
 int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, void *what)
 {
 	struct trie trie;
 	int err = read_trie(books, most, &trie);
+	bool *is_used = nodes_of_blocks(books, trie.nr);
 
+	if (!is_used)
+		err = -ENOMEM;
 	for (uint32_t i = 0; !err && i < trie.nr; i++) {
 		struct books_stack stack = { .id = i, .frame = trie.frame, .totals = trie.node[i] };
 
-		if (!stack.totals.allocations)
+		if (!stack.totals.allocations && !is_used[i])
 			continue;
 		stack.frame_nr = frames_of_node(&trie, i, &stack.end);
 		stack.kept_nr = stack.frame_nr < most ? stack.frame_nr : most;
 		err = fn(what, &stack);
 	}
+	free(is_used);
 	free(trie.node);
 	free(trie.frame);
 	return err;

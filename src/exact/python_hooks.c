@@ -126,6 +126,76 @@ static inline void hook_free(int domain, void *ctx, void *block)
 	OLD(free_fn, domain, PYTHON_FREE)(ctx, block);
 }
 
+/* ---- objects, from 3.13 on ---- */
+
+/* A block begins before its object if the type says so. */
+static inline uint64_t block_with_object(uint64_t object)
+{
+	const struct python_offsets *offsets = &SETTINGS->offsets;
+	uint64_t flags = word_at(word_at(object + offsets->object_type) + PYTHON_TYPE_FLAGS);
+
+	if (flags & PYTHON_TYPE_HAS_GC)
+		object -= offsets->object_header;
+	return flags & PYTHON_TYPE_HAS_PREHEADER ? object - offsets->object_preheader : object;
+}
+
+/*
+ * A free list has kept the block for this object, so that it stayed live for the allocator. As in tracemalloc it gets the
+ * traceback of now, and its birth and thread. One that is not in the books is an older one.
+ */
+static __attribute__((noinline)) void enter_anew(const struct hook *hook, uint64_t address)
+{
+	struct books_thread *thread = hook->thread;
+	uint64_t begun = begin_timing(thread->recreations++), *place = small_word(address);
+	struct books_large *large = place && *place ? NULL : find_large(address);
+	uint64_t *at = large ? &large->word : place, word = at ? *at : 0;
+	uint32_t node;
+
+	if (!(word & BLOCK_IS_LIVE))
+		return;
+	node = walk(thread);
+	if (unlikely(node == BOOKS_NO_NODE))
+		count_books_loss(BOOKS_LOST_TRACEBACKS);
+	if (unlikely(BLOCK_EPOCH(word) < hook->now >> 32))
+		hand_over(hook, address, word, large ? large->size : BLOCK_SIZE(word));
+	if (address == thread->latest)
+		thread->latest = 0;
+	word &= SIZE_BITS | BLOCK_IS_CODE;
+	word |= BLOCK_IS_LIVE | node | (uint64_t)thread->slot << BLOCK_THREAD_SHIFT | hook->now << BLOCK_EPOCH_SHIFT;
+	__atomic_store_n(at, word, __ATOMIC_RELAXED);
+	if (unlikely(begun))
+		end_timing(thread, begun);
+}
+
+/* The first object in a block that the thread has just got has its traceback. */
+static __attribute__((noinline)) void note_object(uint64_t object)
+{
+	const struct hook hook = begin_hook();
+	uint64_t address;
+
+	if (unlikely(!hook.thread))
+		return;
+	address = block_with_object(object);
+	if (likely(address == hook.thread->latest && hook.thread->created != hook.thread->allocations))
+		hook.thread->created = hook.thread->allocations;
+	else
+		enter_anew(&hook, address);
+	end_hook(&hook);
+}
+
+typedef int (*tracer_fn)(void *object, int event, void *data);
+
+#define OBJECT_BEGINS 0 /* PyRefTracer_CREATE */
+
+HIDDEN int hook_reference(void *object, int event, void *data)
+{
+	if (unlikely(event == OBJECT_BEGINS)) /* but what is not has no need of its stack */
+		note_object((uint64_t)object);
+	return unlikely(python_hooks.old_tracer) ? ((tracer_fn)python_hooks.old_tracer)(object, event, data) : 0;
+}
+
+/* ---- of all domains ---- */
+
 #define HOOKS(name, domain) \
 	HIDDEN void *hook_##name##_malloc(void *ctx, size_t size) { return hook_malloc(domain, ctx, size); } \
 	HIDDEN void *hook_##name##_calloc(void *ctx, size_t nr, size_t size) { return hook_calloc(domain, ctx, nr, size); } \

@@ -21,7 +21,7 @@
 /* A block that is entered has a free that sees it: so frees come first, and go last. */
 static const enum python_operation order[PYTHON_OPERATION_NR] = { PYTHON_FREE, PYTHON_REALLOC, PYTHON_CALLOC, PYTHON_MALLOC };
 
-_Static_assert(INJECTED_WORDS_MAX == PYTHON_DOMAIN_NR * PYTHON_OPERATION_NR, "each pointer has its place");
+_Static_assert(INJECTED_WORDS_MAX == PYTHON_DOMAIN_NR * PYTHON_OPERATION_NR + 1, "each pointer has its place");
 
 uint64_t hooks_image_room(const struct injected_file *file)
 {
@@ -38,21 +38,27 @@ static uint64_t find_hook(const struct injected_file *file, int domain, int oper
 	return injected_file_symbol(file, name, NULL);
 }
 
+static int fill_word(struct inject_word *word, uint64_t hook, struct injected_table *table)
+{
+	if (!hook)
+		return -EIO;
+	word->put = table->start + hook;
+	table->word[table->word_nr].address = word->address;
+	table->word[table->word_nr].put = word->put;
+	table->word[table->word_nr++].was = word->was;
+	return 0;
+}
+
 static int fill_words(const struct injected_file *file, struct inject_python *python, struct injected_table *table)
 {
-	for (int i = 0; i < PYTHON_OPERATION_NR; i++) {
-		for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++) {
-			uint64_t hook = find_hook(file, domain, order[i]);
+	int err = 0;
 
-			if (!hook)
-				return -EIO;
-			python->word[domain][order[i]].put = table->start + hook;
-			table->word[table->word_nr].address = python->word[domain][order[i]].address;
-			table->word[table->word_nr].put = table->start + hook;
-			table->word[table->word_nr++].was = python->word[domain][order[i]].was;
-		}
-	}
-	return 0;
+	for (int i = 0; i < PYTHON_OPERATION_NR; i++)
+		for (int domain = 0; domain < PYTHON_DOMAIN_NR && !err; domain++)
+			err = fill_word(&python->word[domain][order[i]], find_hook(file, domain, order[i]), table);
+	if (!err && python->tracer.address)
+		err = fill_word(&python->tracer, injected_file_symbol(file, "hook_reference", NULL), table);
+	return err;
 }
 
 void fill_books(struct injected_table *table, uint64_t books_start)
@@ -77,6 +83,7 @@ static int fill_hooks(const struct injected_file *file, const struct inject_pyth
 	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++)
 		for (int operation = 0; operation < PYTHON_OPERATION_NR; operation++)
 			hooks->old[domain][operation] = python->word[domain][operation].was;
+	hooks->old_tracer = python->tracer.was;
 	return 0;
 }
 
@@ -126,20 +133,28 @@ bool is_table_memory(const struct target_maps *maps, const struct inject_python 
 	return line->inode && line->inode == python->inode && line->dev == python->dev;
 }
 
+static int check_word(const struct inject_python *python, const struct inject_word *expected, const struct target_maps *maps,
+		      int mem_fd, struct reason *why)
+{
+	uint64_t word;
+
+	if (!is_table_memory(maps, python, expected->address))
+		return reason_set(why, -ENOTSUP, "the tables of Python's allocators are not in its own data");
+	if (pread(mem_fd, &word, sizeof(word), expected->address) != sizeof(word))
+		return reason_set(why, -EAGAIN, "the tables of Python's allocators cannot be read");
+	if (word != expected->was)
+		return reason_set(why, -EAGAIN, "Python's allocators have just been replaced (tracemalloc, PyMem_SetAllocator)");
+	return 0;
+}
+
 static int check_words(const struct inject_python *python, const struct target_maps *maps, int mem_fd, struct reason *why)
 {
-	for (int i = 0; i < INJECTED_WORDS_MAX; i++) {
-		int domain = i / PYTHON_OPERATION_NR, operation = i % PYTHON_OPERATION_NR;
-		uint64_t address = python->word[domain][operation].address, word;
+	int err = 0;
 
-		if (!is_table_memory(maps, python, address))
-			return reason_set(why, -ENOTSUP, "the tables of Python's allocators are not in its own data");
-		if (pread(mem_fd, &word, sizeof(word), address) != sizeof(word))
-			return reason_set(why, -EAGAIN, "the tables of Python's allocators cannot be read");
-		if (word != python->word[domain][operation].was)
-			return reason_set(why, -EAGAIN, "Python's allocators have just been replaced (tracemalloc, PyMem_SetAllocator)");
-	}
-	return 0;
+	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++)
+		for (int i = 0; i < PYTHON_OPERATION_NR && !err; i++)
+			err = check_word(python, &python->word[domain][i], maps, mem_fd, why);
+	return err || !python->tracer.address ? err : check_word(python, &python->tracer, maps, mem_fd, why);
 }
 
 /* ---- what hooks count on ---- */

@@ -134,12 +134,13 @@ int inject_execute(struct inject_plan *plan, const struct inject_options *option
 /* The tables of a CPython's allocators, and what its hooks need to know. */
 struct inject_python {
 	uint64_t dev, inode;	   /* of the file that has the tables, as in /proc/PID/maps */
-	struct python_hooks hooks; /* `books` and `old` are filled in */
+	struct python_hooks hooks; /* `books`, `old` and `old_tracer` are filled in */
 	uint32_t tid_at; /* PYTHON_HOOKS_TID_AT: where each thread has to have its number */
-	struct {
+	struct inject_word {
 		uint64_t address, was; /* a pointer in a table, and the function that it leads to now */
 		uint64_t put; /* filled in: the hook that it leads to then */
 	} word[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR];
+	struct inject_word tracer; /* to the function that is called when objects begin, which may be none; address 0: it stays */
 	/* inject_wait.plan() notes its time (monotonic_now_ns()), and the small blocks that are live then; UINT64_MAX: not known. */
 	uint64_t planned_ns, older_nr, older_bytes;
 };

@@ -176,6 +176,29 @@ static uint64_t find_room(const struct stopped_threads *threads, const struct ta
 	return 0;
 }
 
+/*
+ * Where the program has been at the deep end before, that is dead memory, as long as the only thread on this stack makes the
+ * call: it runs nothing else until it has its registers back. NULL: another one is there, or none.
+ */
+static struct stopped_thread *find_thread_above(struct stopped_threads *threads, const struct target_maps *maps, uint64_t *ret_room)
+{
+	struct stopped_thread *found = NULL;
+	uint64_t room = 0;
+
+	for (size_t i = 0; i < threads->thread_nr; i++) {
+		const struct maps_line *line = target_maps_find(maps, threads->thread[i].registers.rsp);
+
+		if (!line || strcmp(line->path, "[stack]") || line->perms[1] != 'w')
+			continue;
+		if (found || line->start + ROOM_BYTES >= line->end || is_in_use(threads, line, line->start + ROOM_BYTES))
+			return NULL;
+		found = &threads->thread[i];
+		room = line->start;
+	}
+	*ret_room = room;
+	return found;
+}
+
 /* A frame's room is at the deep end of the stack, where no other code runs. The call may be one that maps pages. */
 static bool is_amid_call(const struct stopped_thread *thread, const struct target_maps *maps, const struct call_gate *gate)
 {
@@ -196,15 +219,19 @@ int check_no_open_call(const struct stopped_threads *threads, const struct targe
 	return 0;
 }
 
-/* A thread that can make calls. What holds for a moment only says more than what holds for good. */
-static int choose_thread(struct stopped_threads *threads, int mem_fd, struct stopped_thread **ret, struct reason *why)
+/* A thread that can make calls; `only`: NULL, or no other one. What holds for a moment only says more than what holds for good. */
+static int choose_thread(struct stopped_threads *threads, const struct stopped_thread *only, int mem_fd,
+			 struct stopped_thread **ret, struct reason *why)
 {
 	struct reason why_not;
 	int worst = 0;
 
 	for (size_t i = 0; i < threads->thread_nr; i++) {
-		int err = check_calling_thread(threads->pid, &threads->thread[i], mem_fd, &why_not);
+		int err;
 
+		if (only && only != &threads->thread[i])
+			continue;
+		err = check_calling_thread(threads->pid, &threads->thread[i], mem_fd, &why_not);
 		if (!err) {
 			*ret = &threads->thread[i];
 			return 0;
@@ -218,6 +245,8 @@ static int choose_thread(struct stopped_threads *threads, int mem_fd, struct sto
 int remote_caller_choose(struct stopped_threads *threads, const struct target_maps *maps, const struct call_gate *gate,
 			 int mem_fd, struct remote_caller *ret, struct reason *why)
 {
+	const struct stopped_thread *only = NULL;
+
 	*ret = (struct remote_caller){
 		.gate = gate, .mem_fd = mem_fd, .room = find_room(threads, maps, mem_fd),
 		.until_ns = threads->begun_ns + TRACER_PATIENCE_NS,
@@ -226,9 +255,11 @@ int remote_caller_choose(struct stopped_threads *threads, const struct target_ma
 		return reason_set(why, -ENOTSUP, "a breakpoint lies on the instructions by which it makes system calls");
 	if (check_no_open_call(threads, maps, gate, why))
 		return -EAGAIN;
+	if (!ret->room)
+		only = find_thread_above(threads, maps, &ret->room);
 	if (!ret->room || !write_room(ret, ret->room, ROOM_MAGIC, strlen(ROOM_MAGIC)))
 		return reason_set(why, -EAGAIN, "no unused room on its stack");
-	return choose_thread(threads, mem_fd, &ret->thread, why);
+	return choose_thread(threads, only, mem_fd, &ret->thread, why);
 }
 
 int remote_caller_put(struct remote_caller *caller, const void *bytes, uint64_t length, uint64_t *ret_address)

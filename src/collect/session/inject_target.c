@@ -171,7 +171,7 @@ static int inject_planned(struct collector *collector, struct inject_plan *plan,
 static int take_books(struct collector *collector, pid_t pid, const struct inject_python *python, int fd, uint64_t stopped_ns,
 		      struct reason *ret)
 {
-	struct python_books new = { .pid = pid, .stopped_ns = stopped_ns };
+	struct python_books new = { .pid = pid, .stopped_ns = stopped_ns, .tracer = { python->tracer.address, python->tracer.put } };
 	int err;
 
 	for (int i = 0; i < PYTHON_WORDS; i++) {

@@ -29,6 +29,13 @@ struct books *find_python_books(const struct all_python_books *all, pid_t pid)
 	return found ? found->books : NULL;
 }
 
+bool python_books_retag(const struct all_python_books *all, pid_t pid)
+{
+	const struct python_books *found = find_process_books(all, pid);
+
+	return found && found->tracer.address;
+}
+
 static int read_table_word(pid_t pid, uint64_t address, uint64_t *ret)
 {
 	const struct iovec to = { ret, sizeof(*ret) }, from = { (void *)address, sizeof(*ret) };
@@ -84,11 +91,27 @@ static bool has_hooks(const struct python_books *books)
 	return true;
 }
 
+/* Blocks are right without it, but for the lines of those that free lists keep. */
+static void check_tracer(struct collector *collector, struct target *target, struct python_books *books)
+{
+	uint64_t word;
+
+	if (!books->tracer.address || read_table_word(books->pid, books->tracer.address, &word) || word == books->tracer.put)
+		return;
+	books->tracer.address = 0;
+	target->python.retags = false;
+	notes_add(&collector->notes,
+		  "process %d (%s): another function sees when its objects begin (tracemalloc has begun, or PyRefTracer_SetTracer() "
+		  "was called): from here on an object in reused free-list memory has the line of the first object there",
+		  target->identity.pid, target->identity.comm);
+}
+
 /* From some time since the last look until now, calls were not seen: that is a gap, and it stays open. */
 static void check_hooks(struct collector *collector, struct target *target, struct python_books *books)
 {
 	uint64_t now_ns = monotonic_now_ns();
 
+	check_tracer(collector, target, books);
 	if (!books->is_lost && has_hooks(books)) {
 		books->looked_ns = now_ns;
 		return;

@@ -33,6 +33,7 @@ struct python_books {
 	pid_t pid;
 	struct books *books;
 	struct python_word word[PYTHON_WORDS];
+	struct python_word tracer; /* to the function that sees when objects begin; address 0: not hooked, or any more */
 	uint64_t looked_ns; /* when the words were last looked at */
 	bool is_lost;	    /* and one was another */
 	uint64_t stopped_ns; /* how long its threads were stopped */
@@ -45,6 +46,9 @@ struct all_python_books {
 
 /* NULL: it has none of this recording. */
 struct books *find_python_books(const struct all_python_books *all, pid_t pid);
+
+/* Whether an object in memory that a free list has kept has a traceback of its own. */
+bool python_books_retag(const struct all_python_books *all, pid_t pid);
 
 /* Takes over the descriptor. 0 or a negative errno. */
 int python_books_add(struct all_python_books *all, const struct python_books *new, int fd);

@@ -419,6 +419,7 @@ static int attach_books(struct collector *collector, struct target *target, uint
 	struct target_python *python = &target->python;
 
 	python->books = find_python_books(&collector->sources->python_books, target->identity.pid);
+	python->retags = python_books_retag(&collector->sources->python_books, target->identity.pid);
 	python->is_used = true;
 	python->why_not = (struct reason){};
 	python->object = object;
@@ -521,6 +522,15 @@ static int plan_words(struct target *target, const struct python_info *info, uin
 	return 0;
 }
 
+/* Objects in memory that a free list has kept have the line of the first one there, unless it is known when they begin. */
+static int plan_tracer(struct target *target, uint64_t tracer, struct inject_python *ret, struct reason *why)
+{
+	ret->tracer.address = tracer;
+	if (!tracer || !target__read_memory(target, tracer, &ret->tracer.was, sizeof(ret->tracer.was)))
+		return 0;
+	return reason_set(why, -EAGAIN, "the function that sees when Python's objects begin cannot be read");
+}
+
 /* Where pthread_getspecific() would find the thread state, behind the thread pointer. */
 static int plan_key(struct target *target, uint64_t key_at, struct python_hooks *ret, struct reason *why)
 {
@@ -568,8 +578,6 @@ int python_hooks_find(struct collector *collector, struct target *target, struct
 		return reason_set(why, err, "it runs no CPython: only Python's objects can be recorded so");
 	ret->path = collector->objects.object[object]->path;
 	fault = find_file_fault(collector, target, ret->info);
-	if (!fault && ret->info->offsets.frame_owner == PYTHON_NO_OFFSET)
-		fault = "CPython 3.11 and later can be recorded so";
 	mapping = mapping_of(&target->mappings, object);
 	if (!fault && (!mapping || !find_bias(&target->mappings, object, ret->info, &ret->bias)))
 		fault = "its code is not mapped";
@@ -598,7 +606,8 @@ static int plan_hooks(struct target *target, const struct found_python *place, b
 		.dev = place->dev, .inode = place->inode, .hooks.offsets = info->offsets, .tid_at = PYTHON_HOOKS_TID_AT,
 	};
 	return plan_key(target, info->tss_key - 4 + place->bias, &ret->hooks, why) ?:
-	       plan_words(target, info, place->bias, ret, why);
+	       plan_words(target, info, place->bias, ret, why) ?:
+	       plan_tracer(target, info->tracer ? info->tracer + place->bias : 0, ret, why);
 }
 
 int python_hooks_plan(struct target *target, const struct found_python *place, struct inject_python *ret, struct reason *why)

@@ -179,6 +179,7 @@ Test(python_creations, understood)
 		cr_expect_eq(info.creation_unknown_nr, 0, "%s", snippet->what);
 		cr_expect_eq(info.creation_nr, 2, "%s: %u", snippet->what, info.creation_nr);
 		cr_expect_eq(info.inlined_nr, 0, "%s", snippet->what);
+		cr_expect_eq(info.tracer, understood[i].minor < 13 ? 0 : 0x403f08, "%s: %lx", snippet->what, info.tracer);
 		for (uint32_t k = 0; k < info.site_nr; k++) {
 			cr_expect(is_jcc_of(snippet, info.site[k].vaddr), "%s: %lx", snippet->what, info.site[k].vaddr);
 			cr_expect_eq(info.site[k].operation, PYTHON_CREATION);
