@@ -317,31 +317,49 @@ static int wait_while_it_runs(pid_t tid, uint64_t until_ns)
 	return status;
 }
 
-/* A call of a C library's allocator. */
-static bool is_for_memory(uint64_t number, const uint64_t *arguments, uint64_t arena_bytes)
+/*
+ * pymalloc notes its arenas in a tree. Two of its nodes come with the first arena, from PyMem_RawCalloc(): so large that glibc
+ * gives each one a mapping. In the call for the latter one, hooks in the raw domain no longer see a part of an allocation.
+ */
+#define ARENA_NODES 2
+#define ARENA_NODE_LEAST (UINT64_C(128) << 10)
+
+struct call_watch {
+	uint64_t arena_bytes;
+	unsigned int nodes_left; /* that an arena is still to get */
+	bool is_wanted; /* the call that the thread is in */
+};
+
+static bool is_for_memory(uint64_t number)
 {
-	return number == SYS_brk || (number == SYS_mmap && arguments[1] != arena_bytes) || number == SYS_munmap ||
-	       number == SYS_mremap || number == SYS_madvise;
+	return number == SYS_brk || number == SYS_mmap || number == SYS_munmap || number == SYS_mremap || number == SYS_madvise;
 }
 
-/* *is_wanted: the call that the thread is in; kept from one stop to the next. */
-static bool has_made_call(pid_t tid, uint64_t arena_bytes, bool *is_wanted)
+static bool is_wanted_call(struct call_watch *watch, uint64_t number, uint64_t bytes)
+{
+	if (number == SYS_mmap && bytes == watch->arena_bytes)
+		watch->nodes_left = ARENA_NODES;
+	else if (number == SYS_mmap && bytes > ARENA_NODE_LEAST && watch->nodes_left)
+		return !--watch->nodes_left;
+	return !is_for_memory(number);
+}
+
+static bool has_made_call(pid_t tid, struct call_watch *watch)
 {
 	struct __ptrace_syscall_info info = {};
 	bool has_made;
 
 	if (ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof(info), &info) < 0)
 		return false;
-	has_made = info.op == PTRACE_SYSCALL_INFO_EXIT && *is_wanted;
-	*is_wanted = info.op == PTRACE_SYSCALL_INFO_ENTRY &&
-		     !is_for_memory(info.entry.nr, (const uint64_t *)info.entry.args, arena_bytes);
+	has_made = info.op == PTRACE_SYSCALL_INFO_EXIT && watch->is_wanted;
+	watch->is_wanted = info.op == PTRACE_SYSCALL_INFO_ENTRY && is_wanted_call(watch, info.entry.nr, info.entry.args[1]);
 	return has_made;
 }
 
 /* Signals reach it as ever. The status of the stop, or -errno. */
 static int run_through_calls(pid_t tid, uint64_t arena_bytes, uint64_t until_ns)
 {
-	bool is_wanted = false;
+	struct call_watch watch = { .arena_bytes = arena_bytes };
 	int status, signal = 0;
 
 	do {
@@ -349,7 +367,7 @@ static int run_through_calls(pid_t tid, uint64_t arena_bytes, uint64_t until_ns)
 			return -errno;
 		status = wait_while_it_runs(tid, until_ns);
 		signal = status >= 0 && status >> 8 != (SIGTRAP | 0x80) ? WSTOPSIG(status) : 0;
-	} while (status >= 0 && WIFSTOPPED(status) && !(status >> 16) && (signal || !has_made_call(tid, arena_bytes, &is_wanted)));
+	} while (status >= 0 && WIFSTOPPED(status) && !(status >> 16) && (signal || !has_made_call(tid, &watch)));
 	return status;
 }
 

@@ -158,24 +158,8 @@ static void close_pipe(int pipe[2])
 	}
 }
 
-/* In place, as nothing may be allocated after fork. */
-static void write_pid_variable(char *const *environment, const char *name)
-{
-	size_t len = name ? strlen(name) : 0, digits = strlen(LAUNCH_PID_ROOM);
-
-	for (; len && environment && *environment; environment++) {
-		char *value = *environment + len + 1;
-
-		if (strncmp(*environment, name, len) || value[-1] != '=' || strlen(value) != digits)
-			continue;
-		for (pid_t pid = getpid(), at = digits; at-- > 0; pid /= 10)
-			value[at] = '0' + pid % 10;
-	}
-}
-
 static void exec_held_child(const struct launch *launch, struct pipes *pipes)
 {
-	char *const *environment = launch->user ? launch->user->environment : environ;
 	struct launch_error error = {};
 	sigset_t none;
 	char byte;
@@ -191,8 +175,8 @@ static void exec_held_child(const struct launch *launch, struct pipes *pipes)
 	if (launch->user)
 		error.err = -launch_user_become(launch->user);
 	if (!error.err) {
-		write_pid_variable(environment, launch->pid_variable);
-		execvpe(launch->argv[0], (char *const *)launch->argv, environment);
+		execvpe(launch->argv[0], (char *const *)launch->argv,
+			launch->user ? launch->user->environment : environ);
 		error = (struct launch_error){ errno, true };
 	}
 	if (write(pipes->error[1], &error, sizeof(error)) < 0)
@@ -293,7 +277,7 @@ static int check_loader(pid_t pid, const struct launch *launch, struct reason *w
 {
 	const char *name = launch->argv[0], *what = NULL;
 
-	if (!launch->needs_loader)
+	if (!launch->preloaded)
 		return 0;
 	if (!proc_auxv(pid, AT_BASE))
 		what = "is linked statically";
@@ -302,7 +286,7 @@ static int check_loader(pid_t pid, const struct launch *launch, struct reason *w
 	if (!what)
 		return 0;
 	return reason_set(why, -ENOTSUP, "%s %s, so it would not load the %s; it was not started", name, what,
-			  launch->pid_variable ? "library that records it" : "sampler");
+			  launch->preloaded);
 }
 
 static int hold_child(pid_t pid, struct pipes *pipes, struct launch *launch, struct reason *why)
@@ -480,23 +464,22 @@ static uint64_t environment_start(pid_t pid)
 	return start;
 }
 
-int launch_clear_variable(pid_t pid, const char *name)
+int launch_write_pid(pid_t pid, const char *name)
 {
 	size_t bytes = 0, len = strlen(name);
-	char *environment = proc_read(pid, "environ", &bytes);
+	char *environment = proc_read(pid, "environ", &bytes), digits[sizeof(LAUNCH_PID_ROOM)];
+	struct iovec ours = { digits, strlen(LAUNCH_PID_ROOM) }, theirs = { NULL, ours.iov_len };
 	uint64_t start = environment_start(pid);
 	int err = environment && start ? 0 : -EIO;
 
+	snprintf(digits, sizeof(digits), "%0*d", (int)ours.iov_len, proc_own_tid(pid, pid));
 	for (size_t at = 0; !err && at < bytes; at += strlen(environment + at) + 1) {
-		char *value = environment + at + len + 1;
-		struct iovec ours, theirs;
+		const char *value = environment + at + len + 1;
 
-		if (strncmp(environment + at, name, len) || environment[at + len] != '=')
+		if (strncmp(environment + at, name, len) || environment[at + len] != '=' || strlen(value) != ours.iov_len)
 			continue;
-		memset(value, '0', strlen(value));
-		ours = (struct iovec){ value, strlen(value) };
-		theirs = (struct iovec){ (void *)(start + (value - environment)), strlen(value) };
-		err = process_vm_writev(pid, &ours, 1, &theirs, 1, 0) == (ssize_t)strlen(value) ? 0 : -errno;
+		theirs.iov_base = (void *)(start + (value - environment));
+		err = process_vm_writev(pid, &ours, 1, &theirs, 1, 0) == (ssize_t)ours.iov_len ? 0 : -errno;
 	}
 	free(environment);
 	return err;

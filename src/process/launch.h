@@ -19,15 +19,14 @@ struct launch_user;
 struct mappings;
 struct reason;
 
-#define LAUNCH_PID_ROOM "0000000000" /* the value of a variable that becomes a pid */
+#define LAUNCH_PID_ROOM "0000000000" /* see launch_write_pid() */
 
 /* The program to start. */
 struct launch {
 	const char *const *argv; /* ends with NULL; argv[0] is found on PATH */
 	const struct rlimit *files; /* its RLIMIT_NOFILE */
 	const struct launch_user *user; /* NULL: our own user */
-	const char *pid_variable; /* it has its pid in this one, which our environment has, too: LAUNCH_PID_ROOM; or NULL */
-	bool needs_loader; /* refuse a program that would not load a preloaded library */
+	const char *preloaded; /* refuse a program that would not load this library; NULL: there is no such library */
 	bool has_exec_failed; /* set by launch_start(): exec returned its error */
 	bool has_ended;	      /* set by launch_start(): it was a launcher, and has ended as one, with a line in *why */
 };
@@ -56,8 +55,8 @@ void launch_let_go(pid_t pid);
 void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
 		    void *what);
 
-/* Writes zeros in place of the value of a variable of its environment, while it is held. 0 or a negative errno. */
-int launch_clear_variable(pid_t pid, const char *name);
+/* Writes its pid in place of LAUNCH_PID_ROOM, the value of a variable of its environment, while it is held. 0 or a negative errno. */
+int launch_write_pid(pid_t pid, const char *name);
 
 /* Ends a program that is held. */
 void launch_end(pid_t pid);

@@ -7,7 +7,7 @@ import re
 import signal
 
 import harness
-from harness import ALLOCSNAP, NEVER, Law, Process, check, check_equal, children_of, losses_of, tool, wait_for
+from harness import ALLOCSNAP, NEVER, Law, Process, check, check_equal, children_of, losses_of, need_sessions, tool, wait_for
 import python_blocks
 from test_exact import FREE_LISTED, TOLD, Told, injected, is_gone, kept, need_python
 from test_python import ENVIRONMENT, FRAMES, OWN, PYTHON, PYTHONS, TARGET, Target, check_nothing_lost, some
@@ -126,6 +126,30 @@ def test_exact_run_has_the_ledger_from_the_first_line_on(bench):
     check("every block is recorded, except from its first" in stderr, stderr)
     for command in "show", "stats":
         check("before its Python began, are in no row" in "".join(bench.allocsnap(command, path)), f"{command} does not say it")
+
+
+WORK = "import json, os; kept = [json.loads(json.dumps([{'a': list(range(i)), 'b': 'x' * i}])) for i in range(99)]; os._exit(0)"
+
+
+@harness.core
+def test_exact_run_has_the_blocks_of_probes(bench):
+    """The same program in another process: probes see it from its first allocation on. Only these see some blocks
+    of the interpreter, which have no line of Python."""
+    need_python((3, 11))
+    need_sessions()
+    found = []
+    for how in (["--exact"], ["--domain", "python", "--no-retag"]):
+        out = bench.path(how[0])
+        bench.run([tool("setarch"), "-R", ALLOCSNAP, "run", *how, "-o", out, "--no-compact", "--", PYTHON, "-S", "-c", WORK],
+                  env=ENVIRONMENT)  # addresses decide on the order of sets
+        path, = harness.snapshots_below(out)
+        found.append(collections.Counter(python_blocks.of_snapshot(path).values()))
+    exact, probes = found
+    check_equal(dict(exact - probes), {}, "blocks of hooks only")
+    unseen = probes - exact
+    check(unseen.total() < 2000 and {frames for _, frames, _ in unseen} <= {(("<unknown>", 0),)},
+          f"blocks of probes only: {list(unseen.items())[:5]}")
+    return f"{exact.total()} blocks in both, {unseen.total()} of probes only"
 
 
 @harness.rows({"malloc": ("malloc",), "debug": ("debug",), "pymalloc_debug": ("pymalloc_debug",)})

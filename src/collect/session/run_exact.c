@@ -208,6 +208,8 @@ static int record_heap(struct exact_launch *launch)
 	err = begin_held(collector, target, launch->why) ?: probe_new_objects(collector, target, launch->why) ?:
 	      sources_check(collector, target, launch->why);
 	target->late.judged_nr = target->late.seen_nr;
+	if (!err && launch_write_pid(launch->pid, EXACT_VARIABLE))
+		err = reason_set(launch->why, -EIO, "its memory cannot be written");
 	if (!err)
 		let_go(launch);
 	return err;
@@ -246,8 +248,6 @@ int run_exactly(struct collector *collector, const char *const argv[], pid_t *re
 		return pid;
 	launch.pid = pid;
 	err = find_python_program(&launch);
-	if (!err && records_heap(collector))
-		err = launch_clear_variable(pid, EXACT_VARIABLE) ? reason_set(why, -EIO, "its memory cannot be written") : 0;
 	err = err == -ENOENT ? record_heap(&launch) : err ?: put_hooks(&launch);
 	if (err)
 		err = refuse_program(&launch, err, ret_pid);

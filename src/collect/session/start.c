@@ -294,18 +294,17 @@ pid_t launch_program(struct collector *collector, const char *const argv[], pid_
 		.argv = argv,
 		.files = &collector->files_before,
 		.user = name ? &user : NULL,
-		.needs_loader = collector->options.run_interval_bytes || preloads,
-		.pid_variable = preloads ? EXACT_VARIABLE : NULL,
+		.preloaded = preloads ? "library that records it" : collector->options.run_interval_bytes ? "sampler" : NULL,
 	};
-	pid_t pid = launch.pid_variable && setenv(launch.pid_variable, LAUNCH_PID_ROOM, 1) ? -ENOMEM : 0;
+	pid_t pid = preloads && setenv(EXACT_VARIABLE, LAUNCH_PID_ROOM, 1) ? -ENOMEM : 0;
 
 	if (!pid && name)
 		pid = launch_user_find(name, &user, why);
 
 	pid = pid ?: launch_start(&launch, why);
 	launch_user_release(&user);
-	if (launch.pid_variable)
-		unsetenv(launch.pid_variable);
+	if (preloads)
+		unsetenv(EXACT_VARIABLE);
 	if (pid > 0)
 		*ret_pid = pid;
 	else if (launch.has_exec_failed)

@@ -27,6 +27,7 @@ struct malloc_books {
 	struct known_code *known;
 	struct code_lists lists;
 	uint64_t awaited_ns; /* since then */
+	uint64_t missed_ns;  /* up to then there is a gap, as there were no books */
 	uint64_t look_ns;    /* when to look again */
 	uint64_t listed_ns;  /* when its code was read last */
 	bool is_due;	     /* its next list */
@@ -45,7 +46,7 @@ static int begin_malloc_books(struct target *target)
 	struct malloc_books *state = target->heap_books.state ?: calloc(1, sizeof(*state));
 
 	if (state && !target->heap_books.state)
-		state->awaited_ns = monotonic_now_ns();
+		state->awaited_ns = state->missed_ns = monotonic_now_ns();
 	target->heap_books.state = state;
 	return state ? 0 : -ENOMEM;
 }
@@ -204,12 +205,17 @@ static uint64_t poll_malloc_books(struct collector *collector)
 
 /* ---- a pass ---- */
 
-static void note_no_books(struct collector *collector, const struct target *target)
+/* Its allocations so far are in no books: that is a gap, and it stays open. */
+static void note_no_books(struct collector *collector, struct target *target)
 {
 	struct malloc_books *state = target->heap_books.state;
+	uint64_t now_ns = monotonic_now_ns();
 
-	if (!state || state->books || state->is_noted ||
-	    (!target->life.has_ended && monotonic_now_ns() - state->awaited_ns < BEGUN_NS))
+	if (!state || state->books || (!target->life.has_ended && now_ns - state->awaited_ns < BEGUN_NS))
+		return;
+	pausing_add_past(&target->budget.own, state->missed_ns, now_ns);
+	state->missed_ns = now_ns;
+	if (state->is_noted)
 		return;
 	state->is_noted = true;
 	notes_add(&collector->notes, "process %d (%s) has not loaded liballocsnap-exact.so%s: nothing of its heap is recorded",
