@@ -132,6 +132,12 @@ struct inject_python {
 	} word[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR];
 };
 
+/*
+ * Makes the checks of an injection that need no stopped threads, and changes nothing. 0, or the error that the injection would
+ * end with, which may still find threads where they must not be.
+ */
+int inject_python_check(pid_t pid, uint64_t start_time, const struct inject_python *python, struct reason *why);
+
 /* The books in the process, and their memory file. */
 struct inject_books {
 	uint64_t start, end, dev, inode;

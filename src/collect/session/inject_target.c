@@ -2,7 +2,6 @@
 /* Puts samplers into processes, and takes them out: the public half of sources/injection.h. */
 #include "collect/session/session.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,8 +12,7 @@
 #include "base/reason.h"
 #include "inject/inject.h"
 #include "collect/probe/link_holder.h"
-#include "collect/sources/python_source.h"
-#include "exact/books_reader.h"
+#include "collect/sources/ways.h"
 #include "process/proc.h"
 
 /* ---- injecting the sampler ---- */
@@ -45,12 +43,6 @@ static const char *way_without(struct collector *collector, pid_t pid)
 	notes_release(&collector->notes);
 	collector->notes = before;
 	return way;
-}
-
-/* A preloaded library is loaded by the dynamic linker, if the program has no more privileges than its user. */
-static bool can_preload(pid_t pid)
-{
-	return proc_auxv(pid, AT_BASE) && !proc_auxv(pid, AT_SECURE);
 }
 
 /* Other ways to record its heap, if it is in order, and nothing was changed. */
@@ -203,19 +195,13 @@ static int inject_hooks(struct collector *collector, const struct target *target
 
 static int inject_exactly(struct collector *collector, struct injection_try *try)
 {
-	struct inject_found there;
-	struct inject_python python;
-	struct target *target;
+	struct exact_plan plan;
+	struct target *target = target__open(try->pid, &collector->objects, &try->found);
 	int err;
 
-	if (!inject_find(try->pid, &there, &try->found) && there.is_active)
-		return -EEXIST;
-	if (!books_can_cut())
-		return reason_set(&try->found, -ENOTSUP, "this kernel makes no barrier for all threads (membarrier, nohz_full)");
-	target = target__open(try->pid, &collector->objects, &try->found);
 	if (!target)
 		return -errno;
-	err = python_hooks_plan(collector, target, &python, &try->found) ?: inject_hooks(collector, target, &python, try);
+	err = exact_plan_make(collector, target, &plan, &try->found) ?: inject_hooks(collector, target, &plan.python, try);
 	target__free(target);
 	return err;
 }

@@ -12,6 +12,7 @@
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/late_programs.h"
 #include "process/proc.h"
+#include "collect/python/live_pools.h"
 #include "collect/python/python_codes.h"
 #include "collect/recording/collector.h"
 #include "collect/sources/block_sources.h"
@@ -537,7 +538,35 @@ static bool has_other_interpreters(struct target *target, const struct python_in
 		head_main[0] != head_main[1]);
 }
 
-int python_hooks_plan(struct collector *collector, struct target *target, struct inject_python *ret, struct reason *why)
+static int read_arenas(struct target *target, const struct python_info *info, uint64_t bias, uint64_t *ret_bytes)
+{
+	struct python_process where;
+
+	python_process_make(info, bias, &where);
+	return live_pools_arenas(&where, target__read_memory, target, ret_bytes);
+}
+
+/* "FILE: FAULT" */
+static int refuse_cpython(const struct collector *collector, uint32_t object, const char *fault, struct reason *why)
+{
+	return reason_set(why, -ENOTSUP, "%s: %s", collector->objects.object[object]->path, fault);
+}
+
+/* Whether CPython is the program or not. */
+static int find_any_cpython(struct collector *collector, struct target *target, uint32_t *ret_object, const struct python_info **ret)
+{
+	struct python_choice *choice = &collector->sources->python_choice;
+	bool was_default = choice->is_default;
+	int err;
+
+	choice->is_default = false;
+	err = find_cpython(collector, target, ret_object, ret);
+	choice->is_default = was_default;
+	return err;
+}
+
+int python_hooks_plan(struct collector *collector, struct target *target, struct inject_python *ret, uint64_t *ret_arena_bytes,
+		      struct reason *why)
 {
 	struct python_asked asked = places_asked(collector);
 	const struct mapping *mapping;
@@ -545,25 +574,67 @@ int python_hooks_plan(struct collector *collector, struct target *target, struct
 	const char *fault;
 	uint32_t object;
 	uint64_t bias;
-	int err = find_cpython(collector, target, &object, &info);
+	int err = find_any_cpython(collector, target, &object, &info);
 
 	if (err)
 		return err == -ENOENT ? reason_set(why, -ENOTSUP, "it runs no CPython: only Python's objects can be recorded so") : err;
 	mapping = mapping_of(&target->mappings, object);
 	if (*info->fault || !mapping || !find_bias(&target->mappings, object, info, &bias))
-		return reason_set(why, -ENOTSUP, "%s: %s", collector->objects.object[object]->path,
-				  *info->fault ? info->fault : "its code is not mapped");
+		return refuse_cpython(collector, object, *info->fault ? info->fault : "its code is not mapped", why);
 	fault = find_fault(collector, target, info, bias, &asked);
 	if (!fault && info->offsets.frame_owner == PYTHON_NO_OFFSET)
 		fault = "CPython 3.11 and later can be recorded so";
 	if (!fault && has_other_interpreters(target, info, bias))
 		fault = "it has more than one interpreter, and until CPython 3.11 their frames cannot be told apart";
 	if (fault)
-		return reason_set(why, -ENOTSUP, "%s: %s", collector->objects.object[object]->path, fault);
+		return refuse_cpython(collector, object, fault, why);
 	*ret = (struct inject_python){
 		.dev = mapping->dev, .inode = mapping->inode, .hooks.offsets = info->offsets, .tid_at = PYTHON_HOOKS_TID_AT,
 	};
+	if (read_arenas(target, info, bias, ret_arena_bytes))
+		*ret_arena_bytes = 0;
 	return plan_key(target, info->tss_key - 4 + bias, &ret->hooks, why) ?: plan_words(target, info, bias, ret, why);
+}
+
+/* ---- the same looks before a recording ---- */
+
+/* NULL, or why not. */
+static const char *find_fault_of_pools(struct target *target, const struct python_info *info, uint64_t bias,
+				       const struct python_asked *hooks)
+{
+	uint64_t arena_bytes = 0;
+
+	if (hooks->function[PYTHON_RAW][PYTHON_MALLOC] || read_arenas(target, info, bias, &arena_bytes) || !arena_bytes)
+		return "its small objects are not in pools";
+	return NULL;
+}
+
+int python_objects_plan(struct collector *collector, struct target *target, bool by_pools, struct reason *why)
+{
+	const struct python_asked asked = by_pools ? (struct python_asked){ .pools = PYTHON_POOLS_AND_LARGE } : places_asked(collector);
+	struct python_asked hooks = {};
+	const struct python_info *known;
+	struct python_info info = {};
+	const char *fault = "its code is not mapped";
+	uint64_t bias;
+	uint32_t object;
+	int err = find_cpython(collector, target, &object, &known);
+
+	if (err)
+		return err == -ENOENT ? reason_set(why, -ENOTSUP, "it is no Python") : err;
+	err = sandbox__python(collector->helpers.sandbox, collector->objects.object[object]->fd, &asked, &info, why);
+	if (err)
+		return err;
+	if (*info.fault)
+		fault = info.fault;
+	else if (find_bias(&target->mappings, object, &info, &bias))
+		fault = find_fault(collector, target, &info, bias, &hooks);
+	if (!fault && by_pools)
+		fault = find_fault_of_pools(target, &info, bias, &hooks);
+	if (fault)
+		err = refuse_cpython(collector, object, fault, why);
+	python_info_release(&info);
+	return err;
 }
 
 /* ---- the source ---- */
