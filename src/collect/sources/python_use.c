@@ -101,8 +101,7 @@ static void note_python_is_used(struct collector *collector, const struct target
 	if (!collector->sources->python_choice.is_default || collector->sources->python_choice.beside_heap)
 		return;
 	notes_add(&collector->notes,
-		  "process %d (%s) %s Python %u.%u.%u: %sits objects are recorded, at Python's lines; for less cost: --inject=exact, "
-		  "--sample pools, or its heap: --domain malloc",
+		  "process %d (%s) %s Python %u.%u.%u: %sits objects are recorded, at Python's lines; its heap: --domain malloc",
 		  identity->pid, identity->comm, target->life.exec_cnt ? "has become" : "runs", version->major, version->minor,
 		  version->micro, target->life.exec_cnt ? "from now on " : "");
 }
