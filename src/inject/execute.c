@@ -604,13 +604,19 @@ static int find_gate(struct executing *executing)
 	       find_call_gate(executing->pid, &executing->maps, NULL, &executing->gate, executing->why);
 }
 
-static int execute_once_opened(struct executing *executing, struct outcome *outcome)
+/* Opens the file and the process: what can be known before anything is stopped. */
+static int open_execution(struct executing *executing)
 {
 	int err = injected_file_open(executing->kind, &executing->file) ?:
 		  open_injected_process(executing);
 
-	if (!err && executing->python)
-		err = check_not_injected(executing->pid, executing->why) ?: find_gate(executing);
+	return err || !executing->python ? err : check_not_injected(executing->pid, executing->why) ?: find_gate(executing);
+}
+
+static int execute_once_opened(struct executing *executing, struct outcome *outcome)
+{
+	int err = open_execution(executing);
+
 	if (err)
 		return err;
 	err = make_tries(executing, outcome);
@@ -631,6 +637,26 @@ static void begin_placings(struct executing *executing)
 		};
 }
 
+static void begin_executing(struct executing *executing, struct reason *why)
+{
+	executing->why = why;
+	executing->why->text[0] = '\0';
+	executing->mem_fd = -1;
+	executing->until_ns = monotonic_now_ns() + INJECT_LIMIT_NS;
+	begin_placings(executing);
+}
+
+static void end_executing(struct executing *executing, int err)
+{
+	if (err && !*executing->why->text)
+		reason_set(executing->why, err, "process %d: %s", executing->pid, strerror(-err));
+	for (uint32_t i = 0; i < executing->placing_nr; i++)
+		injected_image_release(&executing->placing[i].image);
+	target_maps_release(&executing->maps);
+	if (executing->mem_fd >= 0)
+		close(executing->mem_fd);
+}
+
 /* The caller has filled in what is to be done. placed: as many as there are placings. */
 static int execute(struct executing *executing, struct placed *placed, struct inject_times *ret, struct reason *why)
 {
@@ -640,23 +666,13 @@ static int execute(struct executing *executing, struct placed *placed, struct in
 
 	if (!outcome)
 		return reason_set(why, -ENOMEM, "out of memory");
-	executing->why = why ?: &unsaid;
-	executing->why->text[0] = '\0';
-	executing->mem_fd = -1;
-	executing->until_ns = monotonic_now_ns() + INJECT_LIMIT_NS;
-	begin_placings(executing);
+	begin_executing(executing, why ?: &unsaid);
 	err = execute_once_opened(executing, outcome);
-	if (err && !*executing->why->text)
-		reason_set(executing->why, err, "process %d: %s", executing->pid, strerror(-err));
 	if (ret)
 		*ret = outcome->times;
-	for (uint32_t i = 0; i < executing->placing_nr; i++) {
+	for (uint32_t i = 0; i < executing->placing_nr; i++)
 		placed[i] = outcome->placed[i];
-		injected_image_release(&executing->placing[i].image);
-	}
-	target_maps_release(&executing->maps);
-	if (executing->mem_fd >= 0)
-		close(executing->mem_fd);
+	end_executing(executing, err);
 	free(outcome);
 	return err;
 }
@@ -684,6 +700,22 @@ int inject_execute(struct inject_plan *plan, const struct inject_options *option
 	} else if (executing.books_fd >= 0) {
 		close(executing.books_fd);
 	}
+	return err;
+}
+
+/* Makes the checks of a try, without stopping a thread. */
+int inject_python_check(pid_t pid, uint64_t start_time, struct inject_python *python, struct reason *why)
+{
+	const struct inject_options options = {};
+	struct executing executing = {
+		.pid = pid, .start_time = start_time, .python = python, .options = &options, .kind = INJECT_HOOKS, .placing_nr = 1,
+		.books_fd = -1,
+	};
+	int err;
+
+	begin_executing(&executing, why);
+	err = open_execution(&executing) ?: prepare_try(&executing) ?: check_before_change(&executing);
+	end_executing(&executing, err);
 	return err;
 }
 

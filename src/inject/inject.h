@@ -146,6 +146,12 @@ struct inject_python {
 };
 
 /*
+ * Makes the checks of an injection that need no stopped threads, and changes nothing. 0, or the error that the injection would
+ * end with, which may still find threads where they must not be.
+ */
+int inject_python_check(pid_t pid, uint64_t start_time, struct inject_python *python, struct reason *why);
+
+/*
  * A program that is being started has no Python yet, and the caller holds it by ptrace. The tracer takes it over, and lets it
  * run from call to call until the hooks can go in.
  */

@@ -2,7 +2,6 @@
 /* Puts samplers into processes, and takes them out: the public half of sources/injection.h. */
 #include "collect/session/session.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,8 +12,7 @@
 #include "base/reason.h"
 #include "inject/inject.h"
 #include "collect/probe/link_holder.h"
-#include "collect/sources/python_source.h"
-#include "exact/books_reader.h"
+#include "collect/sources/ways.h"
 #include "process/proc.h"
 
 /* ---- injecting the sampler ---- */
@@ -45,12 +43,6 @@ static const char *way_without(struct collector *collector, pid_t pid)
 	notes_release(&collector->notes);
 	collector->notes = before;
 	return way;
-}
-
-/* A preloaded library is loaded by the dynamic linker, if the program has no more privileges than its user. */
-static bool can_preload(pid_t pid)
-{
-	return proc_auxv(pid, AT_BASE) && !proc_auxv(pid, AT_SECURE);
 }
 
 /* Other ways to record its heap, if it is in order, and nothing was changed. */

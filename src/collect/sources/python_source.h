@@ -53,6 +53,12 @@ int python_hooks_plan(struct target *target, const struct found_python *place, s
 int python_hooks_plan_first(struct target *target, const struct found_python *place, struct inject_python *ret,
 			    struct reason *why);
 
+/* Bytes of the arenas of its allocator. 0 or a negative errno. */
+int python_hooks_arenas(struct target *target, const struct found_python *place, uint64_t *ret_bytes);
+
+/* Whether its objects would be recorded by probes, as it runs now, or its pools and larger objects. 0, or the same errors. */
+int python_objects_plan(struct collector *collector, struct target *target, bool by_pools, struct reason *why);
+
 /* ---- a view of its own ---- */
 
 /*

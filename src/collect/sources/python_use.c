@@ -102,8 +102,7 @@ static void note_python_is_used(struct collector *collector, const struct target
 	if (!collector->sources->python_choice.is_default || collector->sources->python_choice.beside_heap)
 		return;
 	notes_add(&collector->notes,
-		  "process %d (%s) %s Python %u.%u.%u: %sits objects are recorded, at Python's lines; for less cost: --inject=exact, "
-		  "--sample pools, or its heap: --domain malloc",
+		  "process %d (%s) %s Python %u.%u.%u: %sits objects are recorded, at Python's lines; its heap: --domain malloc",
 		  identity->pid, identity->comm, target->life.exec_cnt ? "has become" : "runs", version->major, version->minor,
 		  version->micro, target->life.exec_cnt ? "from now on " : "");
 }
@@ -564,12 +563,39 @@ static bool has_other_interpreters(struct target *target, const struct python_in
 		head_main[0] != head_main[1]);
 }
 
+static int read_arenas(struct target *target, const struct python_info *info, uint64_t bias, uint64_t *ret_bytes)
+{
+	struct python_process where;
+
+	python_process_make(info, bias, &where);
+	return live_pools_arenas(&where, target__read_memory, target, ret_bytes);
+}
+
+/* "FILE: FAULT" */
+static int refuse_cpython(const struct collector *collector, uint32_t object, const char *fault, struct reason *why)
+{
+	return reason_set(why, -ENOTSUP, "%s: %s", collector->objects.object[object]->path, fault);
+}
+
+/* Whether CPython is the program or not. */
+static int find_any_cpython(struct collector *collector, struct target *target, uint32_t *ret_object, const struct python_info **ret)
+{
+	struct python_choice *choice = &collector->sources->python_choice;
+	bool was_default = choice->is_default;
+	int err;
+
+	choice->is_default = false;
+	err = find_cpython(collector, target, ret_object, ret);
+	choice->is_default = was_default;
+	return err;
+}
+
 int python_hooks_find(struct collector *collector, struct target *target, struct found_python *ret, struct reason *why)
 {
 	const struct mapping *mapping;
 	const char *fault;
 	uint32_t object;
-	int err = find_cpython(collector, target, &object, &ret->info);
+	int err = find_any_cpython(collector, target, &object, &ret->info);
 
 	target->python.asked_nr = 0; /* when the hooks are in, the source asks */
 	if (err == -ENOENT && *target->python.why_not.text)
@@ -647,6 +673,52 @@ int python_hooks_plan_first(struct target *target, const struct found_python *pl
 
 	if (!err)
 		count_older(target, place, ret);
+	return err;
+}
+
+int python_hooks_arenas(struct target *target, const struct found_python *place, uint64_t *ret_bytes)
+{
+	return read_arenas(target, place->info, place->bias, ret_bytes);
+}
+
+/* ---- the same looks before a recording ---- */
+
+/* NULL, or why not. */
+static const char *find_fault_of_pools(struct target *target, const struct python_info *info, uint64_t bias,
+				       const struct python_asked *hooks)
+{
+	uint64_t arena_bytes = 0;
+
+	if (hooks->function[PYTHON_RAW][PYTHON_MALLOC] || read_arenas(target, info, bias, &arena_bytes) || !arena_bytes)
+		return "its small objects are not in pools";
+	return NULL;
+}
+
+int python_objects_plan(struct collector *collector, struct target *target, bool by_pools, struct reason *why)
+{
+	const struct python_asked asked = by_pools ? (struct python_asked){ .pools = PYTHON_POOLS_AND_LARGE } : places_asked(collector);
+	struct python_asked hooks = {};
+	const struct python_info *known;
+	struct python_info info = {};
+	const char *fault = "its code is not mapped";
+	uint64_t bias;
+	uint32_t object;
+	int err = find_cpython(collector, target, &object, &known);
+
+	if (err)
+		return err == -ENOENT ? reason_set(why, -ENOTSUP, "it is no Python") : err;
+	err = sandbox__python(collector->helpers.sandbox, collector->objects.object[object]->fd, &asked, &info, why);
+	if (err)
+		return err;
+	if (*info.fault)
+		fault = info.fault;
+	else if (find_bias(&target->mappings, object, &info, &bias))
+		fault = find_fault(collector, target, &info, bias, &hooks);
+	if (!fault && by_pools)
+		fault = find_fault_of_pools(target, &info, bias, &hooks);
+	if (fault)
+		err = refuse_cpython(collector, object, fault, why);
+	python_info_release(&info);
 	return err;
 }
 

@@ -9,6 +9,7 @@
 
 #include "collect/budget/budget.h"
 #include "collect/budget/calibrate.h"
+#include "collect/budget/cost_watch.h"
 #include "collect/budget/interval_control.h"
 #include "collect/probe/probes.h"
 #include "process/mapping_events.h"
@@ -85,7 +86,8 @@ struct target_budget {
 	struct budget limit;	      /* of this process */
 	uint64_t quota_ns;	      /* when the quota of its control group was read */
 	struct thinned_time thinned;
-	bool is_thinning_noted, is_pause_noted;
+	struct cost_watch watch;      /* of its traps, without a budget */
+	bool is_thinning_noted, is_pause_noted, is_cost_noted;
 };
 
 #define TARGET_SAMPLERS_MAX 8
