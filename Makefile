@@ -182,7 +182,7 @@ $(SAMPLERS): src/sampler/preload.c $(wildcard src/sampler/*.h)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(SAMPLER_CFLAGS) $< $(SAMPLER_LDFLAGS) -Wl,-soname,$(@F) -o $@.new && mv -f $@.new $@
 
-$(EXACT): src/exact/preload.c $(wildcard src/exact/*.h) src/sampler/next_allocator.h
+$(EXACT): src/exact/exact_preload.c $(wildcard src/exact/*.h) src/sampler/next_allocator.h
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(SAMPLER_CFLAGS) -Ibpf $< $(SAMPLER_LDFLAGS) -Wl,-soname,$(@F) -o $@.new && mv -f $@.new $@

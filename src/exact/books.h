@@ -4,7 +4,7 @@
 
 /*
  * The books of a process that records its own blocks: a sparse memory file that the process maps and writes
- * (python_hooks.c, preload.c), and that the recorder reads (books_reader.h). The file outlives the process.
+ * (python_hooks.c, exact_preload.c), and that the recorder reads (books_reader.h). The file outlives the process.
  *
  *	head			counts, and what the recorder says to the hooks
  *	threads			a slot for each thread: its memo of its last walk, and its totals
@@ -30,7 +30,7 @@
 #define BOOKS_MAGIC "asbooks" /* with its NUL */
 #define BOOKS_VERSION 1
 
-/* Whose blocks they have. */
+/* The allocator whose blocks they have. */
 enum books_kind {
 	BOOKS_OF_PYTHON,
 	BOOKS_OF_MALLOC,
@@ -118,7 +118,7 @@ struct books_frame {
  */
 struct books_native_frame {
 	uint64_t sp, pc, fp;
-	uint64_t fp_at; /* where fp was read; 0: it is still that of the frame that was called */
+	uint64_t fp_at; /* where fp was read; 0: the frame that was called has the same one */
 	uint32_t node;
 	uint32_t flags; /* enum books_frame_flag */
 };
@@ -133,7 +133,7 @@ enum books_frame_flag {
 
 #define BOOKS_NATIVE_DEEPEST 512
 
-/* What the thread has counted of a node, and not added to its totals yet. */
+/* Counts of a thread for a node, which are not added to its totals yet. */
 struct books_count {
 	uint32_t node, pad;
 	uint64_t allocations, allocated_bytes, temporary, temporary_bytes;
@@ -272,7 +272,7 @@ struct books_gone {
 #define BOOKS_REGIONS_MAX 8192
 #define BOOKS_RANGES_MAX 4096
 
-/* Code of the process. The members are those of struct unwind_object; words lie in the tables of the books. */
+/* Code of the process. Its members are as in struct unwind_object; words lie in the tables of the books. */
 struct books_region {
 	uint64_t start, end;
 	uint64_t delta; /* address in the file - address in the process */
@@ -282,7 +282,7 @@ struct books_region {
 	uint64_t entry, entry_end;
 };
 
-/* What the recorder has found, by address. There are two; the recorder writes the one that does not hold. */
+/* Code and stacks that the recorder has found, by address. There are two; the recorder writes the one that does not hold. */
 struct books_known {
 	uint64_t closed_nr; /* of the head, before the recorder looked: with another one now, its code does not hold */
 	uint32_t region_nr, range_nr;

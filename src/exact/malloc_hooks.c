@@ -19,7 +19,7 @@ __attribute__((visibility("hidden"), aligned(ON_BYTES))) union {
 	char page[ON_BYTES];
 } malloc_hooks_on;
 
-static inline uint32_t own_tid(void)
+static inline uint32_t number_of_thread(void)
 {
 	uint32_t tid;
 
@@ -29,7 +29,7 @@ static inline uint32_t own_tid(void)
 
 #define BOOKS_BASE malloc_hooks.books
 #define BOOKS_ARE_ON malloc_hooks_on.is_on
-#define BOOKS_OWN_TID own_tid()
+#define BOOKS_OWN_TID number_of_thread()
 #define BOOKS_MAIN_STACK_END malloc_hooks.main_stack_end
 
 #include "exact/books_writer.h"
@@ -55,7 +55,7 @@ struct slow_end {
 
 struct slow_end injected_slow(const struct saved_arguments *saved, const struct injected_site *site);
 
-static struct slow_end jump_to(uint64_t trampoline)
+static struct slow_end pass_to(uint64_t trampoline)
 {
 	return (struct slow_end){ .target = trampoline };
 }
@@ -65,7 +65,7 @@ static struct slow_end return_result(uint64_t result)
 	return (struct slow_end){ .result = result };
 }
 
-static uint64_t call_through(uint64_t trampoline, const struct saved_arguments *saved)
+static uint64_t call_allocator(uint64_t trampoline, const struct saved_arguments *saved)
 {
 	uint64_t (*function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) = (void *)trampoline;
 	const uint64_t *a = saved->argument;
@@ -74,7 +74,7 @@ static uint64_t call_through(uint64_t trampoline, const struct saved_arguments *
 }
 
 /* rbp, which the hook has pushed just below the return address of the call. */
-static const uint64_t *frame_of(const struct saved_arguments *saved)
+static const uint64_t *frame_of_call(const struct saved_arguments *saved)
 {
 	return (const uint64_t *)((uint64_t)saved + INJECTED_PLACE - sizeof(uint64_t));
 }
@@ -90,36 +90,36 @@ static struct slow_end record_throwing(const struct hook *hook, const struct sav
 	uint64_t block;
 
 	plain.argument[site->nothrow_argument] = (uint64_t)saved; /* an object without content */
-	block = end_call(hook, call_through(site->plain, &plain), n);
-	return block ? return_result(block) : jump_to(site->trampoline);
+	block = end_recorded(hook, call_allocator(site->plain, &plain), n);
+	return block ? return_result(block) : pass_to(site->trampoline);
 }
 
 static struct slow_end record_alloc(const struct saved_arguments *saved, const struct injected_site *site, uint64_t n)
 {
-	const struct hook hook = begin_call(frame_of(saved));
+	const struct hook hook = begin_recorded(frame_of_call(saved));
 	uint64_t result;
 
 	if (unlikely(!hook.thread))
-		return jump_to(site->trampoline);
+		return pass_to(site->trampoline);
 	if (site->flags & INJECTED_THROWS)
 		return record_throwing(&hook, saved, site, n);
-	result = call_through(site->trampoline, saved);
+	result = call_allocator(site->trampoline, saved);
 	if (site->shape != SHAPE_POSIX_MEMALIGN)
-		return return_result(end_call(&hook, result, n));
-	end_call(&hook, (uint32_t)result ? 0 : *(const uint64_t *)saved->argument[0], n);
+		return return_result(end_recorded(&hook, result, n));
+	end_recorded(&hook, (uint32_t)result ? 0 : *(const uint64_t *)saved->argument[0], n);
 	return return_result(result);
 }
 
 static struct slow_end record_realloc(const struct saved_arguments *saved, const struct injected_site *site, uint64_t was,
 				      uint64_t n)
 {
-	const struct hook hook = begin_call(frame_of(saved));
+	const struct hook hook = begin_recorded(frame_of_call(saved));
 	struct left_block old;
 
 	if (unlikely(!hook.thread))
-		return jump_to(site->trampoline);
+		return pass_to(site->trampoline);
 	old = leave_old(&hook, was);
-	return return_result(end_realloc(&hook, &old, call_through(site->trampoline, saved), n, n && site->shape != SHAPE_REALLOCF));
+	return return_result(end_realloc(&hook, &old, call_allocator(site->trampoline, saved), n, n && site->shape != SHAPE_REALLOCF));
 }
 
 struct slow_end injected_slow(const struct saved_arguments *saved, const struct injected_site *site)
@@ -150,5 +150,5 @@ struct slow_end injected_slow(const struct saved_arguments *saved, const struct 
 			return record_realloc(saved, site, a[0], n);
 		break;
 	}
-	return jump_to(site->trampoline);
+	return pass_to(site->trampoline);
 }

@@ -6,7 +6,7 @@
  * Records calls of malloc's family: what a preloaded library and injected hooks do before and after the call of the
  * allocator itself. A file that includes it defines, beside what books_writer.h and native_walk.h ask for,
  *
- *	static struct books_thread *own_thread_slot(void);	NULL: there is none
+ *	static struct books_thread *own_thread_slot(void);	NULL: it has no slot
  */
 
 #include "exact/native_walk.h"
@@ -27,7 +27,7 @@ static __attribute__((noinline)) void flush_count(struct books_count *count, uin
 	__atomic_fetch_add(&of->temporary_bytes, was.temporary_bytes, __ATOMIC_RELAXED);
 }
 
-static inline struct books_count *count_of(struct books_thread *thread, uint32_t node)
+static inline struct books_count *own_count(struct books_thread *thread, uint32_t node)
 {
 	struct books_count *count = &thread->native.count[node % BOOKS_COUNTS];
 
@@ -39,7 +39,7 @@ static inline struct books_count *count_of(struct books_thread *thread, uint32_t
 static inline uint32_t count_allocation(const struct hook *hook, uint64_t size, bool is_raw)
 {
 	uint32_t node = walk_native(hook->thread, hook->frame);
-	struct books_count *count = count_of(hook->thread, node);
+	struct books_count *count = own_count(hook->thread, node);
 
 	(void)is_raw;
 	count->allocations++;
@@ -49,7 +49,7 @@ static inline uint32_t count_allocation(const struct hook *hook, uint64_t size, 
 
 static inline void count_temporary(struct books_thread *thread, uint32_t node, uint64_t size, bool is_raw)
 {
-	struct books_count *count = count_of(thread, node);
+	struct books_count *count = own_count(thread, node);
 
 	(void)is_raw;
 	count->temporary++;
@@ -84,7 +84,7 @@ static inline void leave_next(const struct hook *hook)
 	*(volatile uint64_t *)&hook->thread->inside = hook->thread->inside & ~(uint64_t)IN_NEXT;
 }
 
-static inline struct hook begin_call(const uint64_t *frame)
+static inline struct hook begin_recorded(const uint64_t *frame)
 {
 	struct books_thread *thread;
 	struct hook hook = {};
@@ -101,7 +101,7 @@ static inline struct hook begin_call(const uint64_t *frame)
 	return hook;
 }
 
-static inline uint64_t end_call(const struct hook *hook, uint64_t block, uint64_t size)
+static inline uint64_t end_recorded(const struct hook *hook, uint64_t block, uint64_t size)
 {
 	if (unlikely(!hook->thread))
 		return block;
@@ -131,7 +131,7 @@ static inline void leave_freed(uint64_t address)
 	}
 }
 
-/* What realloc() was given. */
+/* The block that realloc() was given. */
 struct left_block {
 	uint64_t address, word, size; /* word 0: it was not in the books */
 };

@@ -17,7 +17,7 @@ struct unwind_rows {
 	uint32_t at; /* word */
 };
 
-/* What a process has written over is some other row or rule. */
+/* A word that the process has written over is some other row or rule. */
 static inline const uint64_t *table_word(const uint64_t *tables, uint64_t at)
 {
 	return &tables[at % BOOKS_TABLE_WORDS];
@@ -35,7 +35,7 @@ static inline unwind_row unwind_rows__at(const struct unwind_rows *rows, bpf_u32
 
 #include "shared/unwind_lookup.h"
 
-/* The code that an address belongs to; NULL: there is none that is known. */
+/* The code that an address belongs to; NULL: none is known. */
 static inline const struct books_region *find_region(const struct books_known *known, uint64_t address)
 {
 	uint32_t nr = known->region_nr < BOOKS_REGIONS_MAX ? known->region_nr : BOOKS_REGIONS_MAX, low = 0, high = nr;

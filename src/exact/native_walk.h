@@ -268,13 +268,13 @@ static int step_natively(struct books_native *native, int at)
 
 static uint64_t never_same = 1;
 
-static inline bool is_other(const struct books_native *native, int i)
+static inline bool is_changed(const struct books_native *native, int i)
 {
 	return word_at(native->check[i].place) != native->check[i].word;
 }
 
 /* Whether fp, which frame[i] and those further out need, is where it was, and the same. */
-static int first_other_fp(const struct books_native *native, int from, int other)
+static int first_changed_fp(const struct books_native *native, int from, int other)
 {
 	for (int i = from; i >= other; i--)
 		if (native->needs_fp[i / 64] >> i % 64 & 1 && word_at(native->frame[i].fp_at) != native->frame[i].fp)
@@ -295,15 +295,15 @@ static inline bool needs_any_fp(const struct books_native *native, int from)
  * frame[at] is a frame of now. Returns 0 if all further out are as they were; otherwise frame[result … at] are, and the one
  * before them is not.
  */
-static inline int first_other(const struct books_native *native, int at)
+static inline int first_changed(const struct books_native *native, int at)
 {
 	int i = at - 1;
 
-	while (i >= 3 && !(is_other(native, i) | is_other(native, i - 1) | is_other(native, i - 2) | is_other(native, i - 3)))
+	while (i >= 3 && !(is_changed(native, i) | is_changed(native, i - 1) | is_changed(native, i - 2) | is_changed(native, i - 3)))
 		i -= 4;
-	while (i >= 0 && !is_other(native, i))
+	while (i >= 0 && !is_changed(native, i))
 		i--;
-	return at && needs_any_fp(native, at - 1) ? first_other_fp(native, at - 1, i + 1) : i + 1;
+	return at && needs_any_fp(native, at - 1) ? first_changed_fp(native, at - 1, i + 1) : i + 1;
 }
 
 static inline bool is_frame_of_memo(const struct books_native_frame *known, const struct books_native_frame *frame)
@@ -315,7 +315,7 @@ static inline bool is_frame_of_memo(const struct books_native_frame *known, cons
 	       (!needs_fp || (!(frame->flags & BOOKS_FRAME_FP_LOST) && known->fp == frame->fp));
 }
 
-static void keep_frame(struct books_native *native, int at, const struct books_native_frame *frame, uint32_t node)
+static void remember_frame(struct books_native *native, int at, const struct books_native_frame *frame, uint32_t node)
 {
 	bool is_unchecked = frame->flags & (BOOKS_FRAME_UNCHECKED | BOOKS_FRAME_EXACT);
 	uint64_t bit = UINT64_C(1) << at % 64;
@@ -397,7 +397,7 @@ static uint32_t copy_stack(const struct books_native *native)
 
 /* ---- the walk ---- */
 
-/* What is known of the process has changed, or the thread has just begun. */
+/* The lists of the recorder have changed, or the thread has just begun. */
 static __attribute__((noinline)) void forget_native_memo(struct books_thread *thread, uint32_t known_nr, uint64_t closed_nr)
 {
 	thread->frame_nr = 0;
@@ -434,7 +434,7 @@ static int collect_native_frames(struct books_native *native, int frame_nr, int 
 		if (m >= 0 && is_frame_of_memo(&native->frame[m], &native->walk[n])) {
 			if (native->frame[m].flags & BOOKS_FRAME_NEEDS_FP)
 				note_fp_use(native->walk, n);
-			other = first_other(native, m);
+			other = first_changed(native, m);
 			if (!other)
 				break;
 			if (n + m - other >= BOOKS_NATIVE_DEEPEST - 1) {
@@ -476,13 +476,13 @@ static __attribute__((noinline)) uint32_t walk_natively(struct books_thread *thr
 		return nodes_without_memo(thread, node, n - (m >= 0));
 	is_sure = m >= 0 || end == UNWIND_ROOT || !(native->walk[n].flags & BOOKS_FRAME_UNCHECKED);
 	if (m >= 0) {
-		keep_frame(native, m, &native->walk[n--], node);
+		remember_frame(native, m, &native->walk[n--], node);
 	} else if (end == UNWIND_NO_CODE && n && !(native->walk[n].flags & BOOKS_FRAME_EXACT)) {
 		n--; /* it is no frame */
 	}
 	for (; n >= 0; n--) {
 		node = native_child(thread, node, word_of_frame(&native->walk[n]));
-		keep_frame(native, ++m, &native->walk[n], node);
+		remember_frame(native, ++m, &native->walk[n], node);
 	}
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	thread->frame_nr = is_sure && node != BOOKS_NO_NODE ? m + 1 : 0;
@@ -500,7 +500,7 @@ static inline uint32_t walk_native_by_memo(struct books_thread *thread, const ui
 
 	if (unlikely(known_nr != native->known_nr) || unlikely(closed_nr != native->closed_nr))
 		forget_native_memo(thread, known_nr, closed_nr);
-	else if (m >= 0 && is_frame_of_memo(&native->frame[m], &first) && !first_other(native, m))
+	else if (m >= 0 && is_frame_of_memo(&native->frame[m], &first) && !first_changed(native, m))
 		return native->frame[m].node;
 	return walk_natively(thread, &first);
 }

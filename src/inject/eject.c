@@ -289,7 +289,7 @@ static bool is_still_mapped(const struct ejecting *ejecting, const struct found_
 
 /* ---- the whole ---- */
 
-/* Those of several have the same books. */
+/* Hooks of several allocators have the same books. */
 static int unmap_ejected(struct ejecting *ejecting, const struct injected_table *table)
 {
 	bool has_books = has_books_apart(table) && find_books(ejecting, table);

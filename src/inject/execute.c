@@ -141,7 +141,7 @@ static int place_of_allocator(struct executing *executing, uint32_t i, uint64_t 
 }
 
 /* Anywhere: rather near an address, on its side of the break. */
-static uint64_t find_room(const struct executing *executing, uint64_t near, uint64_t bytes)
+static uint64_t find_near_room(const struct executing *executing, uint64_t near, uint64_t bytes)
 {
 	return target_maps_room(&executing->maps, executing->pid, near, bytes) ?:
 	       target_maps_room(&executing->maps, executing->pid, UINT64_MAX, bytes);
@@ -150,7 +150,7 @@ static uint64_t find_room(const struct executing *executing, uint64_t near, uint
 static int place_of_books(struct executing *executing)
 {
 	executing->exact = (struct malloc_hooks){
-		.books = find_room(executing, executing->plan->allocator[0].page[0].address, BOOKS_BYTES),
+		.books = find_near_room(executing, executing->plan->allocator[0].page[0].address, BOOKS_BYTES),
 		.main_stack_end = proc_auxv(executing->pid, AT_RANDOM),
 	};
 	if (executing->allocator_nr > EXACT_ALLOCATORS_MAX)
@@ -188,7 +188,7 @@ static int build_samplers(struct executing *executing)
 
 static int build_hooks(struct executing *executing)
 {
-	uint64_t start = find_room(executing, executing->python->word[0][0].address, hooks_image_room(&executing->file));
+	uint64_t start = find_near_room(executing, executing->python->word[0][0].address, hooks_image_room(&executing->file));
 
 	if (!start)
 		return reason_set(executing->why, -ENOTSUP, "no room for the books of its blocks");
@@ -258,7 +258,7 @@ static int check_allocator_holds(struct executing *executing, uint32_t i)
 	return check_code_pages(executing->mem_fd, executing->plan->details->allocator[i].original, allocator, executing->why);
 }
 
-/* What is known only now. */
+/* Fills in the settings that are known only now. */
 static int fill_malloc_hooks(struct executing *executing)
 {
 	const struct injected_file *file = &executing->file;

@@ -225,7 +225,7 @@ static int check_strict_mode(pid_t pid, struct reason *why)
 
 int check_malloc_hooks_hold(const struct stopped_threads *threads, int mem_fd, uint64_t *ret_tid_at, struct reason *why)
 {
-	static const uint64_t known[] = { 0x2d0, 0x30 }; /* struct pthread of glibc (nptl/descr.h), of musl (pthread_impl.h) */
+	static const uint64_t known[] = { 0x2d0, 0x30 }; /* struct pthread of glibc (nptl/descr.h), and of musl */
 	int err = check_overcommit(why) ?: check_strict_mode(threads->pid, why), not_there = -ENOTSUP;
 
 	for (size_t i = 0; i < ARRAY_SIZE(known) && !err && not_there; i++) {

@@ -20,7 +20,7 @@ uint64_t hooks_image_room(const struct injected_file *file);
 int hooks_image_build(const struct injected_file *file, struct inject_python *python, uint64_t start,
 		      struct injected_image *ret, struct reason *why);
 
-/* What the table of any hooks says of their books. */
+/* Fills in the members of a table that say where the books are. */
 void fill_books(struct injected_table *table, uint64_t books_start);
 
 /* The word that switches them on: it has a page of its own, of memory that is no file's. start: of the file that has it. 0 or -EIO. */

@@ -11,7 +11,7 @@
  *	         pages themselves; writes jumps to the sampler into the copies; lets the threads go on
  *	eject    the same way back
  *
- * Hooks write books (exact/books.h), which are mapped with them. Those of malloc are called as the sampler is. Those of Python
+ * Hooks write books (exact/books.h), which are mapped with them. Hooks of malloc are called as the sampler is. Hooks of Python
  * replace no code: they stand in tables of pointers, in front of the functions that were there. Each pointer is right by
  * itself, so a thread may be anywhere meanwhile.
  *

@@ -9,7 +9,7 @@ struct books_thread;
 static uint32_t walk_native(struct books_thread *thread, const uint64_t *frame);
 
 #define walk_native walk_native
-#include "exact/preload.c"
+#include "exact/exact_preload.c"
 
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>

@@ -21,7 +21,7 @@
 #include "base/units.h"
 #include "collect/sources/block_sources.h"
 #include "collect/sources/python_source.h"
-#include "exact/preload.h"
+#include "exact/exact_preload.h"
 #include "inject/inject.h"
 #include "process/launch.h"
 

@@ -13,7 +13,7 @@
 #include "collect/recording/admission.h"
 #include "collect/sources/copied_functions.h"
 #include "elf/allocators.h"
-#include "exact/preload.h"
+#include "exact/exact_preload.h"
 #include "sandbox/client.h"
 
 static bool has_heap(const struct object *object)

@@ -58,7 +58,7 @@ void python_books_release(struct all_python_books *all);
 int read_python_books(struct collector *collector);
 int read_python_stacks(struct collector *collector);
 
-/* What a program that was started had before the hooks were in. 0 or a negative errno. */
+/* The blocks that a program which was started had before the hooks were in. 0 or a negative errno. */
 int describe_unseen_start(struct snapshot_builder *builder, const struct python_unseen *unseen);
 
 /* Adds the losses of the books. */

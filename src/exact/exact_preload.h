@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_EXACT_PRELOAD_H
 #define ALLOCSNAP_EXACT_PRELOAD_H
 
-/* What liballocsnap-exact.so (preload.c) and the recorder that preloads it agree on. */
+/* liballocsnap-exact.so (exact_preload.c) and the recorder that preloads it agree on these. */
 
 /* The environment variable with the PID of the process that is recorded. */
 #define EXACT_VARIABLE "ALLOCSNAP_EXACT"

@@ -21,7 +21,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "exact/preload.h"
+#include "exact/exact_preload.h"
 #include "sampler/next_allocator.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -72,16 +72,16 @@ static inline struct books_thread *own_thread_slot(void)
 
 EXPORT void *malloc(size_t n)
 {
-	const struct hook hook = begin_call(FRAME);
+	const struct hook hook = begin_recorded(FRAME);
 
-	return (void *)end_call(&hook, (uint64_t)next.malloc(n), n);
+	return (void *)end_recorded(&hook, (uint64_t)next.malloc(n), n);
 }
 
 EXPORT void *calloc(size_t n, size_t size)
 {
-	const struct hook hook = begin_call(FRAME);
+	const struct hook hook = begin_recorded(FRAME);
 
-	return (void *)end_call(&hook, (uint64_t)next.calloc(n, size), n * size);
+	return (void *)end_recorded(&hook, (uint64_t)next.calloc(n, size), n * size);
 }
 
 EXPORT void free(void *block)
@@ -101,7 +101,7 @@ EXPORT void cfree(void *block)
 
 static inline void *realloc_from(void *was, size_t size, const uint64_t *frame)
 {
-	const struct hook hook = begin_call(frame);
+	const struct hook hook = begin_recorded(frame);
 	const struct left_block old = leave_old(&hook, (uint64_t)was);
 
 	return (void *)end_realloc(&hook, &old, (uint64_t)next.realloc(was, size), size, size != 0);
@@ -125,28 +125,28 @@ EXPORT void *reallocarray(void *was, size_t n, size_t size)
 #define ALIGNED_FUNCTION(name)                                         \
 	EXPORT void *name(size_t alignment, size_t n)                  \
 	{                                                              \
-		const struct hook hook = begin_call(FRAME);            \
+		const struct hook hook = begin_recorded(FRAME);            \
                                                                        \
-		return (void *)end_call(&hook, (uint64_t)next.name(alignment, n), n); \
+		return (void *)end_recorded(&hook, (uint64_t)next.name(alignment, n), n); \
 	}
 ALIGNED_FUNCTION(memalign)
 ALIGNED_FUNCTION(aligned_alloc)
 
 EXPORT int posix_memalign(void **ret_block, size_t alignment, size_t n)
 {
-	const struct hook hook = begin_call(FRAME);
+	const struct hook hook = begin_recorded(FRAME);
 	int err = next.posix_memalign(ret_block, alignment, n);
 
-	end_call(&hook, err ? 0 : (uint64_t)*ret_block, n);
+	end_recorded(&hook, err ? 0 : (uint64_t)*ret_block, n);
 	return err;
 }
 
 #define PAGES_FUNCTION(name)                                           \
 	EXPORT void *name(size_t n)                                    \
 	{                                                              \
-		const struct hook hook = begin_call(FRAME);            \
+		const struct hook hook = begin_recorded(FRAME);            \
                                                                        \
-		return (void *)end_call(&hook, (uint64_t)next.name(n), n); \
+		return (void *)end_recorded(&hook, (uint64_t)next.name(n), n); \
 	}
 PAGES_FUNCTION(valloc)
 PAGES_FUNCTION(pvalloc)
@@ -185,7 +185,7 @@ static bool is_wanted(void)
 	return wanted && strtol(wanted, NULL, 10) == pid && !getrlimit(RLIMIT_FSIZE, &file_size) && file_size.rlim_cur >= BOOKS_BYTES;
 }
 
-static bool map_books(void)
+static bool make_books(void)
 {
 	int fd = syscall(SYS_memfd_create, EXACT_BOOKS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *books = MAP_FAILED;
@@ -218,7 +218,7 @@ static void begin_books(void)
 	int saved = errno;
 
 	main_stack_end = getauxval(AT_RANDOM);
-	if (is_wanted() && map_books()) {
+	if (is_wanted() && make_books()) {
 		HEAD->version = BOOKS_VERSION;
 		HEAD->kind = BOOKS_OF_MALLOC;
 		for (unsigned int i = 0; i < sizeof(magic); i++)
