@@ -105,10 +105,15 @@ static __attribute__((noinline)) struct books_thread *find_thread_slowly(uint32_
 	return NULL;
 }
 
+/* Stacks of one size lie at equal distances: pointers to them differ by multiples of it. */
+static inline uint32_t first_slot_of(uint64_t thread_pointer)
+{
+	return (thread_pointer ^ thread_pointer >> 15) * MULTIPLIER >> (64 - BLOCK_THREAD_BITS);
+}
+
 static inline struct books_thread *find_thread_slot(void)
 {
-	uint64_t pointer = own_thread_pointer();
-	uint32_t tid = BOOKS_OWN_TID, first = pointer >> 12 ^ pointer >> 20;
+	uint32_t tid = BOOKS_OWN_TID, first = first_slot_of(own_thread_pointer());
 	struct books_thread *thread = thread_slot(first);
 
 	return likely(LOAD(thread->tid) == tid) ? thread : find_thread_slowly(first, tid);
