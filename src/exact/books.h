@@ -100,7 +100,7 @@ struct books_head {
 /* ---- threads ---- */
 
 #define BOOKS_THREADS (1u << BLOCK_THREAD_BITS)
-#define BOOKS_THREAD_TRIES 8
+#define BOOKS_THREAD_TRIES 16
 #define BOOKS_TIMED_EACH 1024
 #define BOOKS_TIMED_MOST 20000 /* cycles: more are of a thread that has lost its processor meanwhile */
 #define BOOKS_DEEPEST 4096

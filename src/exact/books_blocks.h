@@ -138,9 +138,23 @@ static __attribute__((noinline)) void put_back(const struct hook *hook, uint64_t
 		count_books_loss(BOOKS_LOST_BLOCKS);
 }
 
+/* In a thread without a slot. */
+static __attribute__((noinline)) void leave_uncounted(const struct hook *hook, uint64_t address)
+{
+	uint64_t *place = small_word(address);
+	struct books_large *large = place && *place & BLOCK_IS_LIVE ? NULL : find_large(address);
+	uint64_t word = large ? large->word : *place;
+
+	if (word & BLOCK_IS_CODE)
+		retire_code(address);
+	if (BLOCK_EPOCH(word) < hook->now >> 32)
+		hand_over(hook, address, word, large ? large->size : BLOCK_SIZE(word));
+	__atomic_store_n(large ? &large->address : place, 0, __ATOMIC_RELEASE);
+}
+
 /*
  * A free amid another hook: tracemalloc drops a trace there, or a signal handler frees. The block of the outer call is not in
- * the books then.
+ * the books then. Or a free of a thread without a slot.
  */
 static __attribute__((noinline)) void leave_amid_hook(uint64_t address, bool is_raw)
 {
@@ -152,6 +166,8 @@ static __attribute__((noinline)) void leave_amid_hook(uint64_t address, bool is_
 	hook.thread = find_thread_slot();
 	if (hook.thread)
 		leave_block(&hook, address, &size, is_raw);
+	else
+		leave_uncounted(&hook, address);
 }
 
 #endif

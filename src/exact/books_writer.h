@@ -55,6 +55,14 @@ static inline struct books_thread *thread_slot(uint32_t slot)
 	return BOOKS_AS(struct books_thread, BOOKS_AT_THREADS + slot % BOOKS_THREADS * BOOKS_THREAD_BYTES);
 }
 
+/* It has no memo, and knows no stack. To Python, the words of native are a place where there is no frame. */
+static inline void forget_stack(struct books_thread *thread)
+{
+	thread->frame_nr = 0;
+	thread->native.own_low = thread->native.own_high = 0;
+	thread->native.stack_low = thread->native.stack_high = 0;
+}
+
 /* `was`: 0, or a thread that has ended. */
 static bool take_thread_slot(uint32_t slot, uint32_t was, uint32_t tid)
 {
@@ -64,9 +72,7 @@ static bool take_thread_slot(uint32_t slot, uint32_t was, uint32_t tid)
 		return false;
 	thread->slot = slot % BOOKS_THREADS;
 	thread->inside = thread->latest = thread->passed = 0;
-	thread->frame_nr = 0;
-	thread->native.own_low = thread->native.own_high = 0; /* to Python, a place where there is no frame */
-	thread->native.stack_low = thread->native.stack_high = 0;
+	forget_stack(thread);
 	__atomic_store_n(&thread->pointer, own_thread_pointer(), __ATOMIC_RELAXED);
 	__atomic_store_n(&thread->pointer_tid, tid, __ATOMIC_RELEASE);
 	return true;
@@ -99,10 +105,15 @@ static __attribute__((noinline)) struct books_thread *find_thread_slowly(uint32_
 	return NULL;
 }
 
+/* Stacks of one size lie at equal distances: pointers to them differ by multiples of it. */
+static inline uint32_t first_slot_of(uint64_t thread_pointer)
+{
+	return (thread_pointer ^ thread_pointer >> 15) * MULTIPLIER >> (64 - BLOCK_THREAD_BITS);
+}
+
 static inline struct books_thread *find_thread_slot(void)
 {
-	uint64_t pointer = own_thread_pointer();
-	uint32_t tid = BOOKS_OWN_TID, first = pointer >> 12 ^ pointer >> 20;
+	uint32_t tid = BOOKS_OWN_TID, first = first_slot_of(own_thread_pointer());
 	struct books_thread *thread = thread_slot(first);
 
 	return likely(LOAD(thread->tid) == tid) ? thread : find_thread_slowly(first, tid);
@@ -119,6 +130,14 @@ static inline bool is_inside(const struct books_thread *thread, uint64_t stack)
 	uint64_t inside = thread->inside;
 
 	return unlikely(inside) && stack - inside > STACK_MOST;
+}
+
+/* Of a hook that a handler has jumped out of: two words that belong together may not be of the same time. */
+static __attribute__((noinline)) void forget_half_written(struct books_thread *thread)
+{
+	forget_stack(thread);
+	for (int i = 0; i < BOOKS_CHILDREN; i++)
+		thread->child[i] = (struct books_child){};
 }
 
 static inline uint64_t hook_stack_pointer(void)
@@ -143,6 +162,8 @@ static inline struct hook begin_hook_in(struct books_thread *thread)
 
 	if (unlikely(!thread) || is_inside(thread, stack))
 		return hook;
+	if (unlikely(thread->inside))
+		forget_half_written(thread);
 	*(volatile uint64_t *)&thread->inside = stack; /* before `now` is loaded: the recorder makes the barrier */
 	hook.now = *(volatile uint64_t *)&HEAD->now;
 	if (unlikely(hook.now == BOOKS_OFF))

@@ -172,6 +172,22 @@ EXPORT int dlclose(void *handle)
 	return result;
 }
 
+/* ---- memory that is locked ---- */
+
+/*
+ * To lock the books is to make all of their pages, some 15 GiB. So no page is made here: what is there is locked, other pages
+ * are when they are touched, and the books are not.
+ */
+EXPORT int mlockall(int flags)
+{
+	if (!books_base || !(flags & MCL_CURRENT))
+		return syscall(SYS_mlockall, flags);
+	if (syscall(SYS_mlockall, MCL_CURRENT | MCL_ONFAULT))
+		return -1;
+	munlock((void *)books_base, BOOKS_BYTES);
+	return flags & MCL_FUTURE ? syscall(SYS_mlockall, flags & ~MCL_CURRENT) : 0;
+}
+
 /* ---- the start ---- */
 
 #define WAIT_MOST_S 5 /* for the recorder */
@@ -185,6 +201,7 @@ static bool is_wanted(void)
 	return wanted && strtol(wanted, NULL, 10) == pid && !getrlimit(RLIMIT_FSIZE, &file_size) && file_size.rlim_cur >= BOOKS_BYTES;
 }
 
+/* A forked child has them, too: a handler that forked may return to a hook there. */
 static bool make_books(void)
 {
 	int fd = syscall(SYS_memfd_create, EXACT_BOOKS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -196,8 +213,9 @@ static bool make_books(void)
 		books = mmap(NULL, BOOKS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	close(fd);
 	if (books == MAP_FAILED || madvise(&books_on, sizeof(books_on), MADV_WIPEONFORK) ||
-	    madvise(books, BOOKS_BYTES, MADV_DONTDUMP) || madvise(books, BOOKS_BYTES, MADV_DONTFORK))
+	    madvise(books, BOOKS_BYTES, MADV_DONTDUMP))
 		return false;
+	madvise(books, BOOKS_BYTES, MADV_NOHUGEPAGE); /* they are sparse; a kernel without huge pages does not know it */
 	books_base = (uint64_t)books;
 	return true;
 }

@@ -114,11 +114,10 @@ static struct slow_end record_realloc(const struct saved_arguments *saved, const
 				      uint64_t n)
 {
 	const struct hook hook = begin_recorded(frame_of_call(saved));
-	struct left_block old;
+	const struct left_block old = leave_old(&hook, was);
 
 	if (unlikely(!hook.thread))
 		return pass_to(site->trampoline);
-	old = leave_old(&hook, was);
 	return return_result(end_realloc(&hook, &old, call_allocator(site->trampoline, saved), n, n && site->shape != SHAPE_REALLOCF));
 }
 

@@ -126,7 +126,7 @@ static inline void leave_freed(uint64_t address)
 	if (likely(hook.thread)) {
 		leave_block(&hook, address, &size, true);
 		end_hook(&hook);
-	} else if (thread) {
+	} else {
 		leave_amid_hook(address, true);
 	}
 }
@@ -141,8 +141,13 @@ static inline struct left_block leave_old(const struct hook *hook, uint64_t addr
 {
 	struct left_block old = { .address = address };
 
-	if (unlikely(!hook->thread) || !address)
+	if (!address)
 		return old;
+	if (unlikely(!hook->thread)) {
+		if (BOOKS_ARE_ON)
+			leave_amid_hook(address, true);
+		return old;
+	}
 	leave_next(hook);
 	old.word = leave_block(hook, address, &old.size, true);
 	enter_next(hook);

@@ -121,7 +121,7 @@ static bool is_readable(uint64_t address)
 	__asm__ volatile("syscall" : "=a"(result)
 			 : "a"(SYS_rt_sigprocmask), "D"(~UINT64_C(0)), "S"(address), "d"(UINT64_C(0)), "r"(bytes)
 			 : "rcx", "r11", "memory");
-	return result != -EFAULT;
+	return result == -EINVAL; /* a filter of system calls may answer anything else */
 }
 
 /* The first page of [page, end) that cannot be read; or end. */
@@ -130,6 +130,12 @@ static uint64_t end_of_readable(uint64_t page, uint64_t end)
 	while (page < end && is_readable(page))
 		page += BOOKS_PAGE;
 	return page < end ? page : end;
+}
+
+/* The stack is there as long as the thread. Another one may be unmapped at any time while the thread is not on it. */
+static inline bool is_on_lasting_stack(const struct books_native *native)
+{
+	return native->stack_high == native->own_high || native->stack_high == (BOOKS_MAIN_STACK_END & ~UINT64_C(7));
 }
 
 static void use_stack(struct books_native *native, uint64_t low, uint64_t high)
@@ -170,7 +176,7 @@ static bool find_own_stack(struct books_native *native, uint64_t sp)
 	uint64_t page = sp & ~(BOOKS_PAGE - 1), top = own_thread_pointer() & ~UINT64_C(7);
 	uint64_t end = native->own_high ? native->own_low : top;
 
-	if (end - page > OWN_STACK_MOST || end_of_readable(page + BOOKS_PAGE, end) != end)
+	if (end - page > OWN_STACK_MOST || end_of_readable(page, end) != end)
 		return false;
 	native->own_low = page;
 	native->own_high = top;
@@ -178,7 +184,7 @@ static bool find_own_stack(struct books_native *native, uint64_t sp)
 	return true;
 }
 
-/* Which memory from a stack pointer on can be read. */
+/* Which memory from a place in a stack on can be read. */
 static __attribute__((noinline)) void find_stack(struct books_native *native, uint64_t sp)
 {
 	uint64_t page = sp & ~(BOOKS_PAGE - 1);
@@ -186,7 +192,7 @@ static __attribute__((noinline)) void find_stack(struct books_native *native, ui
 	use_stack(native, native->own_low, native->own_high);
 	if (is_known_memory(native, sp) || find_main_stack(native, sp) || find_known_stack(native, sp) || find_own_stack(native, sp))
 		return;
-	use_stack(native, page, end_of_readable(page + BOOKS_PAGE, page + OTHER_STACK_MOST));
+	use_stack(native, page, end_of_readable(page, page + OTHER_STACK_MOST));
 	__atomic_store_n(&HEAD->wanted_stack, sp, __ATOMIC_RELAXED);
 }
 
@@ -291,6 +297,16 @@ static inline bool needs_any_fp(const struct books_native *native, int from)
 	return bits;
 }
 
+/* Reads no word that a walk would not read: another stack may lie there now, that ends before the last one. */
+static __attribute__((noinline)) int first_changed_one_by_one(const struct books_native *native, int at)
+{
+	int i = at - 1;
+
+	while (i >= 0 && !is_changed(native, i) && first_other_fp(native, i, i) == i)
+		i--;
+	return i + 1;
+}
+
 /*
  * frame[at] is a frame of now. Returns 0 if all further out are as they were; otherwise frame[result … at] are, and the one
  * before them is not.
@@ -299,6 +315,8 @@ static inline int first_changed(const struct books_native *native, int at)
 {
 	int i = at - 1;
 
+	if (unlikely(!is_on_lasting_stack(native)))
+		return first_changed_one_by_one(native, at);
 	while (i >= 3 && !(is_changed(native, i) | is_changed(native, i - 1) | is_changed(native, i - 2) | is_changed(native, i - 3)))
 		i -= 4;
 	while (i >= 0 && !is_changed(native, i))
@@ -370,15 +388,25 @@ static inline uint64_t word_of_frame(const struct books_native_frame *frame)
 	       (frame->flags & BOOKS_FRAME_EXACT ? BOOKS_PC_EXACT : 0);
 }
 
+/* From the first frame on. The end of a stack that was known may be another one's now. */
+static uint64_t bytes_to_copy(const struct books_native *native)
+{
+	uint64_t sp = native->walk[0].sp, end = native->stack_high;
+
+	end = end - sp < BOOKS_COPY_MOST ? end : sp + BOOKS_COPY_MOST;
+	if (!is_on_lasting_stack(native))
+		end = end_of_readable(sp & ~(BOOKS_PAGE - 1), end);
+	return end > sp ? (end - sp) & ~UINT64_C(7) : 0;
+}
+
 /* The node of a stack that the recorder walks. 0: there was no room for it. */
 static uint32_t copy_stack(const struct books_native *native)
 {
 	const struct books_native_frame *frame = &native->walk[0];
-	uint64_t bytes = native->stack_high - frame->sp, at;
+	uint64_t bytes = bytes_to_copy(native), at;
 	struct books_copy *copy;
 
-	bytes = (bytes < BOOKS_COPY_MOST ? bytes : BOOKS_COPY_MOST) & ~UINT64_C(7);
-	if (LOAD(HEAD->copied_bytes) - LOAD(HEAD->walked_bytes) > BOOKS_COPIES_WAITING)
+	if (!bytes || LOAD(HEAD->copied_bytes) - LOAD(HEAD->walked_bytes) > BOOKS_COPIES_WAITING)
 		return 0;
 	at = __atomic_fetch_add(&HEAD->copied_bytes, sizeof(*copy) + bytes, __ATOMIC_RELAXED);
 	if (at + sizeof(*copy) + bytes > BOOKS_COPIES_BYTES) {
@@ -461,11 +489,11 @@ static __attribute__((noinline)) uint32_t walk_natively(struct books_thread *thr
 	thread->frame_nr = 0; /* a signal handler may jump out of here */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	native->walk[0] = *first;
-	if (unlikely(!is_known_memory(native, first->sp)))
-		find_stack(native, first->sp);
+	if (unlikely(!is_known_memory(native, first->sp - 8))) /* what is at sp may be of another mapping */
+		find_stack(native, first->sp - 8);
 	m = collect_native_frames(native, frame_nr, &n, &end);
 	if (unlikely(end == UNWIND_NOT_KNOWN)) {
-		find_stack(native, first->sp); /* of the first frame again */
+		find_stack(native, first->sp - 8); /* of the first frame again */
 		return copy_stack(native) ?: nodes_without_memo(thread, end_node(thread, UNWIND_NO_TABLE), n);
 	}
 	if (unlikely(end == UNWIND_BUSY))

@@ -103,8 +103,14 @@ static void *first_malloc(size_t n);
 static void *first_calloc(size_t n, size_t size);
 static void *first_realloc(void *old, size_t n);
 static void first_free(void *block);
+static void *first_memalign(size_t alignment, size_t n);
+static void *first_aligned_alloc(size_t alignment, size_t n);
+static int first_posix_memalign(void **ret_block, size_t alignment, size_t n);
+static void *first_valloc(size_t n);
+static void *first_pvalloc(size_t n);
 
-static struct allocator next = { first_malloc, first_calloc, first_realloc, first_free };
+static struct allocator next = { first_malloc, first_calloc, first_realloc, first_free, first_memalign, first_aligned_alloc,
+				 first_posix_memalign, first_valloc, first_pvalloc };
 static bool has_begun;
 
 static void *first_malloc(size_t n)
@@ -129,6 +135,36 @@ static void first_free(void *block)
 {
 	find_next_allocator();
 	next.free(block);
+}
+
+static void *first_memalign(size_t alignment, size_t n)
+{
+	find_next_allocator();
+	return next.memalign(alignment, n);
+}
+
+static void *first_aligned_alloc(size_t alignment, size_t n)
+{
+	find_next_allocator();
+	return next.aligned_alloc(alignment, n);
+}
+
+static int first_posix_memalign(void **ret_block, size_t alignment, size_t n)
+{
+	find_next_allocator();
+	return next.posix_memalign(ret_block, alignment, n);
+}
+
+static void *first_valloc(size_t n)
+{
+	find_next_allocator();
+	return next.valloc(n);
+}
+
+static void *first_pvalloc(size_t n)
+{
+	find_next_allocator();
+	return next.pvalloc(n);
 }
 
 static void *realloc_early(const char *old, size_t n)
