@@ -302,7 +302,7 @@ static __attribute__((noinline)) int first_changed_one_by_one(const struct books
 {
 	int i = at - 1;
 
-	while (i >= 0 && !is_changed(native, i) && first_other_fp(native, i, i) == i)
+	while (i >= 0 && !is_changed(native, i) && first_changed_fp(native, i, i) == i)
 		i--;
 	return i + 1;
 }

@@ -12,7 +12,7 @@
 #include "base/reason.h"
 #include "inject/inject.h"
 #include "collect/probe/link_holder.h"
-#include "collect/sources/python_source.h"
+#include "collect/sources/python_hooks_plan.h"
 #include "collect/sources/ways.h"
 #include "exact/books_reader.h"
 #include "process/proc.h"

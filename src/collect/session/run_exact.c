@@ -20,7 +20,7 @@
 #include "base/reason.h"
 #include "base/units.h"
 #include "collect/sources/block_sources.h"
-#include "collect/sources/python_source.h"
+#include "collect/sources/python_hooks_plan.h"
 #include "exact/exact_preload.h"
 #include "inject/inject.h"
 #include "process/launch.h"

@@ -30,32 +30,6 @@ int note_python_code(void *collector, void *record, size_t bytes);
 /* The kernel side forgets a process's CPython; code objects are swept when many have no process. */
 void forget_python(struct collector *collector, const struct target *target);
 
-/* A CPython that can be recorded by hooks, and where its file is mapped. */
-struct found_python {
-	const struct python_info *info;
-	const char *path;
-	uint64_t bias, dev, inode;
-};
-
-/*
- * Looks for it in the files that a process maps. 0; -ENOENT: it has no CPython; -ENOTSUP, -ENOMEM. With an error
- * *why has a line. Asks the sandbox.
- */
-int python_hooks_find(struct collector *collector, struct target *target, struct found_python *ret, struct reason *why);
-
-/*
- * Finds where hooks go in its tables, and what they need to know, in the memory of the process. 0; -EINPROGRESS: its Python
- * has not begun, or is ending; -ENOTSUP, -EAGAIN… with a line in *why.
- */
-int python_hooks_plan(struct target *target, const struct found_python *place, struct inject_python *ret, struct reason *why);
-
-/* The same for a program that is being started: until a thread has its state, Python may replace its allocators (PYTHONMALLOC). */
-int python_hooks_plan_first(struct target *target, const struct found_python *place, struct inject_python *ret,
-			    struct reason *why);
-
-/* Bytes of the arenas of its allocator. 0 or a negative errno. */
-int python_hooks_arenas(struct target *target, const struct found_python *place, uint64_t *ret_bytes);
-
 /* Whether its objects would be recorded by probes, as it runs now, or its pools and larger objects. 0, or the same errors. */
 int python_objects_plan(struct collector *collector, struct target *target, bool by_pools, struct reason *why);
 

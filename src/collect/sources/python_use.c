@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/sources/python_source.h"
+#include "collect/sources/python_hooks_plan.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -227,41 +227,6 @@ static bool has_other_c_library(const struct mappings *mappings)
 	return false;
 }
 
-static bool has_hooks_of_others(const struct target *target)
-{
-	struct inject_found found;
-	struct reason ignored;
-
-	return !inject_find(target->identity.pid, &found, &ignored) && found.is_active && found.kind != INJECT_SAMPLER;
-}
-
-/*
- * Whether the allocators in force are the file's own, or those with tracemalloc or debug hooks in front. NULL, or what is
- * in the way. Fills in the functions of debug hooks.
- */
-static const char *find_hooks(struct target *target, const struct python_info *info, uint64_t bias, struct python_asked *ret)
-{
-	const struct python_memory memory = { target, target__read_memory };
-	unsigned int debug_nr = 0;
-
-	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++) {
-		struct python_layers layers;
-
-		if (python_layers_read(info, bias, domain, &memory, &layers, NULL) && has_hooks_of_others(target))
-			return "another recording has put its hooks in front of its allocators, and only that one has its blocks "
-				"('allocsnap eject' takes them out if it has ended)";
-		if (python_layers_read(info, bias, domain, &memory, &layers, NULL) || !layers.nr)
-			return "functions of another file are in front of its allocators, or these cannot be read";
-		if (layers.layer[layers.recorded].kind == PYTHON_LAYER_PLAIN)
-			continue;
-		if (!python_layers_debug_own(&layers, info, bias, domain))
-			return "debug hooks are in front of other allocators than its own";
-		python_layers_asked(&layers, bias, ret->function[domain]);
-		debug_nr++;
-	}
-	return debug_nr % PYTHON_DOMAIN_NR ? "debug hooks are in front of some of its allocators only" : NULL;
-}
-
 /* NULL, or why no objects of a file's CPython can be recorded. */
 static const char *find_file_fault(const struct collector *collector, const struct target *target, const struct python_info *info)
 {
@@ -279,17 +244,6 @@ static const char *find_file_fault(const struct collector *collector, const stru
 	return has_other_c_library(&target->mappings) ? "its C library is not glibc" : NULL;
 }
 
-/* The same of its memory. */
-static const char *find_memory_fault(struct target *target, const struct python_info *info, uint64_t bias,
-				     struct python_asked *ret, bool *ret_has_begun)
-{
-	const struct python_memory memory = { target, target__read_memory };
-
-	const char *fault = python_states_check(info, bias, &memory, ret_has_begun);
-
-	return find_hooks(target, info, bias, ret) ?: fault;
-}
-
 /* The program may be about to begin. */
 static const char *find_fault(const struct collector *collector, struct target *target, const struct python_info *info,
 			      uint64_t bias, struct python_asked *ret)
@@ -297,7 +251,7 @@ static const char *find_fault(const struct collector *collector, struct target *
 	bool may_begin = target->life.started_ns && !target->now.account.is_forked, has_begun;
 
 	return find_file_fault(collector, target, info) ?: may_begin ? NULL :
-	       find_memory_fault(target, info, bias, ret, &has_begun);
+	       python_memory_fault(target, info, bias, ret, &has_begun);
 }
 
 /* ---- the decision ---- */
@@ -492,83 +446,11 @@ static int use_python(struct collector *collector, struct target *target, struct
 	       attach_heap_for_python(collector, target, why);
 }
 
-/* ---- hooks in its tables ---- */
-
-/* The struct whose functions are to be replaced: the table itself, or what the context of tracemalloc in front leads to. */
-static uint64_t table_of_layer(const struct python_layers *layers, uint64_t table)
-{
-	return layers->recorded ? layers->layer[layers->recorded - 1].context : table;
-}
-
-static int plan_words(struct target *target, const struct python_info *info, uint64_t bias, struct inject_python *ret,
-		      struct reason *why)
-{
-	const struct python_memory memory = { target, target__read_memory };
-
-	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++) {
-		struct python_layers layers;
-		uint64_t table;
-		int err = python_layers_read(info, bias, domain, &memory, &layers, why);
-
-		if (err || !layers.nr)
-			return err ?: reason_set(why, -EAGAIN, "the tables of Python's allocators cannot be read");
-		table = table_of_layer(&layers, info->table[domain] + bias);
-		for (int i = 0; i < PYTHON_OPERATION_NR; i++) {
-			ret->word[domain][i].address = table + sizeof(uint64_t) * (1 + i);
-			ret->word[domain][i].was = layers.layer[layers.recorded].function[i];
-		}
-	}
-	return 0;
-}
-
-/* Objects in memory that a free list has kept have the line of the first one there, unless it is known when they begin. */
-static int plan_tracer(struct target *target, uint64_t tracer, struct inject_python *ret, struct reason *why)
-{
-	ret->tracer.address = tracer;
-	if (!tracer || !target__read_memory(target, tracer, &ret->tracer.was, sizeof(ret->tracer.was)))
-		return 0;
-	return reason_set(why, -EAGAIN, "the function that sees when Python's objects begin cannot be read");
-}
-
-/* Where pthread_getspecific() would find the thread state, behind the thread pointer. */
-static int plan_key(struct target *target, uint64_t key_at, struct python_hooks *ret, struct reason *why)
-{
-	uint32_t key[2]; /* whether it is in force; its number */
-
-	if (target__read_memory(target, key_at, key, sizeof(key)))
-		return reason_set(why, -EAGAIN, "the key of Python's thread states cannot be read");
-	if (key[0] != 1)
-		return reason_set(why, -EINPROGRESS, "its Python has not begun yet, or is ending");
-	if (key[1] >= GLIBC_KEYS_OF_TABLE)
-		return reason_set(why, -ENOTSUP, "the key of Python's thread states is %u, and only %u are looked for", key[1],
-				  GLIBC_KEYS_OF_TABLE);
-	memcpy(&ret->key_is, key, sizeof(ret->key_is));
-	ret->key_at = key_at;
-	ret->state_at = GLIBC_SPECIFIC_FIRST + 16 * key[1] + 8;
-	return 0;
-}
+/* ---- the same looks before a recording ---- */
 
 static const struct mapping *mapping_of(const struct mappings *mappings, uint32_t object)
 {
 	return array_find(mappings, mapping, i, mappings->mapping[i].object == object && mapping_is_there(mappings, &mappings->mapping[i]));
-}
-
-/* Until 3.11 the key has a thread's first state, so the blocks of another interpreter would have frames of the main one. */
-static bool has_other_interpreters(struct target *target, const struct python_info *info, uint64_t bias)
-{
-	uint64_t head_main[2]; /* of struct pyinterpreters (Include/internal/pycore_runtime.h) */
-
-	return info->version.minor <= 11 &&
-	       (target__read_memory(target, info->main_interpreter + bias - sizeof(*head_main), head_main, sizeof(head_main)) ||
-		head_main[0] != head_main[1]);
-}
-
-static int read_arenas(struct target *target, const struct python_info *info, uint64_t bias, uint64_t *ret_bytes)
-{
-	struct python_process where;
-
-	python_process_make(info, bias, &where);
-	return live_pools_arenas(&where, target__read_memory, target, ret_bytes);
 }
 
 /* "FILE: FAULT" */
@@ -614,82 +496,13 @@ int python_hooks_find(struct collector *collector, struct target *target, struct
 	return 0;
 }
 
-static int plan_hooks(struct target *target, const struct found_python *place, bool is_first, struct inject_python *ret,
-		      struct reason *why)
-{
-	const struct python_info *info = place->info;
-	struct python_asked ignored = {};
-	bool has_begun;
-	const char *fault = find_memory_fault(target, info, place->bias, &ignored, &has_begun);
-
-	if (!fault && has_other_interpreters(target, info, place->bias))
-		fault = "it has more than one interpreter, and until CPython 3.11 their frames cannot be told apart";
-	if (is_first && !has_begun)
-		return -EINPROGRESS;
-	if (fault)
-		return reason_set(why, -ENOTSUP, "%s: %s", place->path, fault);
-	*ret = (struct inject_python){
-		.dev = place->dev, .inode = place->inode, .hooks.offsets = info->offsets, .tid_at = PYTHON_HOOKS_TID_AT,
-	};
-	return plan_key(target, info->tss_key - 4 + place->bias, &ret->hooks, why) ?:
-	       plan_words(target, info, place->bias, ret, why) ?:
-	       plan_tracer(target, info->tracer ? info->tracer + place->bias : 0, ret, why);
-}
-
-int python_hooks_plan(struct target *target, const struct found_python *place, struct inject_python *ret, struct reason *why)
-{
-	return plan_hooks(target, place, false, ret, why);
-}
-
-/* Not with PYTHONMALLOC=malloc. */
-static bool has_pools(struct target *target, const struct found_python *place)
-{
-	const struct python_memory memory = { target, target__read_memory };
-	struct python_layers layers;
-
-	return !python_layers_read(place->info, place->bias, PYTHON_OBJECT, &memory, &layers, NULL) && layers.nr &&
-	       layers.layer[layers.nr - 1].function[PYTHON_MALLOC] ==
-		       place->info->function[PYTHON_OBJECT][PYTHON_MALLOC] + place->bias;
-}
-
-/* The small blocks that are live by now, as its allocator's lists have them: no hook sees these. */
-static void count_older(struct target *target, const struct found_python *place, struct inject_python *ret)
-{
-	struct python_process where;
-	struct live_pools pools = {};
-	bool is_known = has_pools(target, place);
-
-	python_process_make(place->info, place->bias, &where);
-	ret->planned_ns = monotonic_now_ns();
-	is_known = is_known && !live_pools_read(&where, target__read_memory, target, &pools);
-	ret->older_nr = is_known ? live_pools_sum(&pools, &ret->older_bytes) : UINT64_MAX;
-	live_pools_release(&pools);
-}
-
-int python_hooks_plan_first(struct target *target, const struct found_python *place, struct inject_python *ret,
-			    struct reason *why)
-{
-	int err = plan_hooks(target, place, true, ret, why);
-
-	if (!err)
-		count_older(target, place, ret);
-	return err;
-}
-
-int python_hooks_arenas(struct target *target, const struct found_python *place, uint64_t *ret_bytes)
-{
-	return read_arenas(target, place->info, place->bias, ret_bytes);
-}
-
-/* ---- the same looks before a recording ---- */
-
 /* NULL, or why not. */
 static const char *find_fault_of_pools(struct target *target, const struct python_info *info, uint64_t bias,
 				       const struct python_asked *hooks)
 {
 	uint64_t arena_bytes = 0;
 
-	if (hooks->function[PYTHON_RAW][PYTHON_MALLOC] || read_arenas(target, info, bias, &arena_bytes) || !arena_bytes)
+	if (hooks->function[PYTHON_RAW][PYTHON_MALLOC] || python_arenas(target, info, bias, &arena_bytes) || !arena_bytes)
 		return "its small objects are not in pools";
 	return NULL;
 }

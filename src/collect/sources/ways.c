@@ -8,7 +8,7 @@
 
 #include "collect/probe/attach_methods.h"
 #include "collect/sources/block_sources.h"
-#include "collect/sources/python_source.h"
+#include "collect/sources/python_hooks_plan.h"
 #include "exact/books_reader.h"
 #include "process/proc.h"
 
