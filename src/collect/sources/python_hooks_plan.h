@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_SOURCES_PYTHON_HOOKS_PLAN_H
 #define ALLOCSNAP_COLLECT_SOURCES_PYTHON_HOOKS_PLAN_H
 
-/* What the memory of a process says about its CPython: where hooks go in the tables of its allocators, and what is in the way. */
+/* The memory of a process says where its CPython is: where hooks go in the tables of its allocators, and what is in the way. */
 
 #include "collect/sources/python_source.h"
 

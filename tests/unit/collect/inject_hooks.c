@@ -107,7 +107,7 @@ static void check_table(const struct injected_table *table, const struct inject_
 
 static void check_file_of_hooks(bool has_tracer)
 {
-	const struct inject_python python = python_of_rows(has_tracer);
+	struct inject_python python = python_of_rows(has_tracer);
 	const struct python_hooks *hooks;
 	struct injected_image image;
 	struct injected_file file;
