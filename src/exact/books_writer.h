@@ -132,7 +132,7 @@ static inline bool is_inside(const struct books_thread *thread, uint64_t stack)
 	return unlikely(inside) && stack - inside > STACK_MOST;
 }
 
-/* Of a hook that a handler has jumped out of: two words that belong together may not be of the same time. */
+/* A handler has jumped out of a hook: two words that belong together may not be of the same time. */
 static __attribute__((noinline)) void forget_half_written(struct books_thread *thread)
 {
 	forget_stack(thread);
