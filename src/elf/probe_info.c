@@ -137,16 +137,20 @@ static int read_signs(struct elf_object *elf, struct probe_info *ret)
 	return err == -ENOMEM ? err : 0;
 }
 
-/* Only of programs: libraries have it for their callers. */
+/* By which functions a program becomes another one. Libraries have such functions for their callers. */
 static int read_exec(struct elf_object *elf, struct probe_info *ret)
 {
-	static const char *const names[] = {
+	static const char *const execs[] = {
 		"execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve", "execveat",
 	};
+	static const char *const loaders[] = { "_r_debug", "_dl_debug_addr" }; /* glibc, musl: for debuggers */
+	bool is_program = *ret->interpreter;
 	size_t row;
-	int err = *ret->interpreter ? elf_object__find_name(elf, names, ARRAY_SIZE(names), &row) : -ENOENT;
+	int err = is_program ? elf_object__find_name(elf, execs, ARRAY_SIZE(execs), &row) :
+		  ret->entry ? elf_object__find_name(elf, loaders, ARRAY_SIZE(loaders), &row) : -ENOENT;
 
-	ret->calls_exec = !err;
+	ret->calls_exec = !err && is_program;
+	ret->is_loader = !err && !is_program;
 	return err == -ENOMEM ? err : 0;
 }
 
@@ -242,7 +246,7 @@ bool probe_info_are_sound(const struct probe_info *probe_info,
 	    probe_info->function_nr > OBJECT_FUNCTIONS_MAX || probe_info->copies_text > text_copy_nr ||
 	    probe_info->heaps & ~RUNTIME_HEAP_BITS ||
 	    probe_info->nameless_heap > DOMAIN_MIMALLOC ||
-	    probe_info->calls_exec > 1 || probe_info->has_sampler > 1 || (probe_info->sampler && !sampler_places_are_sound(probe_info->sampler, file_bytes)))
+	    probe_info->calls_exec > 1 || probe_info->is_loader > 1 || probe_info->has_sampler > 1 || (probe_info->sampler && !sampler_places_are_sound(probe_info->sampler, file_bytes)))
 		return false;
 	if (probe_info->functions_err &&
 	    (probe_info->function_nr ||

@@ -416,11 +416,13 @@ static enum step inspect_stop(pid_t pid, struct loader *loader)
 	return STEP_GO_ON;
 }
 
-int launch_load(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what), void *what)
+#define HEADERS_PAGE UINT64_C(4095)
+
+int launch_load(pid_t pid, bool is_loader, const struct mappings *mappings, void (*mapped)(void *what), void *what)
 {
 	struct loader loader = {
 		.mappings = mappings,
-		.base = proc_auxv(pid, AT_BASE),
+		.base = is_loader ? proc_auxv(pid, AT_PHDR) & ~HEADERS_PAGE : proc_auxv(pid, AT_BASE),
 		.first_sp = stack_pointer(pid),
 	};
 	enum step step = loader.base ? STEP_GO_ON : STEP_LOADED;
@@ -446,7 +448,7 @@ void launch_let_go(pid_t pid)
 void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
 		    void *what)
 {
-	if (!launch_load(pid, mappings, mapped, what))
+	if (!launch_load(pid, false, mappings, mapped, what))
 		launch_let_go(pid);
 }
 

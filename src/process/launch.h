@@ -41,9 +41,10 @@ pid_t launch_start(struct launch *launch, struct reason *why);
 
 /*
  * Lets the program run until its loader is done, and holds it there. Calls mapped(what) each time that it has mapped code; the
- * callback must bring *mappings up to date before it returns. 0; -ESRCH: it has ended, or cannot be held any more.
+ * callback must bring *mappings up to date before it returns. is_loader: the program is a loader itself, which will load
+ * another one. 0; -ESRCH: it has ended, or cannot be held any more.
  */
-int launch_load(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what), void *what);
+int launch_load(pid_t pid, bool is_loader, const struct mappings *mappings, void (*mapped)(void *what), void *what);
 
 /* Lets a program that is held run until it has become another one, which is held then. -ESRCH: it has ended. */
 int launch_next(pid_t pid, void (*waiting)(void *what), void *what);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """run --exact: a CPython that records its own blocks from its first object on."""
 import collections
+import contextlib
 import os
 import pathlib
 import re
@@ -261,7 +262,7 @@ def test_exact_run_waits_for_a_program_and_passes_signals_on(bench):
 @harness.core
 def test_exact_run_of_a_program_that_ends_at_once(bench):
     """Its last snapshot is there each time."""
-    for _ in range(5 if harness.runs_core() else 50):
+    for _ in range(5 if harness.runs_core() else 30):
         (path,), _, _ = run(bench, PYTHON, "-I", "-S", "-c", "pass")
         shown = bench.show(path)
         check_equal((shown["metadata"]["end"], losses_of(shown)), ("exited 0", {}), "its end, losses")
@@ -318,7 +319,6 @@ def test_exact_run_ends_before_the_program(bench):
 
 @harness.core
 def test_exact_run_that_is_killed_leaves_the_program(bench):
-    """At any moment of its start, too."""
     running = start(bench)
     child = running.child()
     running.popen.kill()
@@ -327,21 +327,34 @@ def test_exact_run_that_is_killed_leaves_the_program(bench):
     running.do("keep(kept, 500)\nassert len(kept) == 500")
     running.popen.stdin.close()
     wait_for(lambda: not harness.is_running(child.pid), "its end")
-    for _ in range(3 if harness.runs_core() else 30):
-        killed_amid_start(bench)
 
 
-def killed_amid_start(bench):
-    """Where the program has begun by then, it goes on to its end."""
+@harness.core
+@harness.for_each(("recorder", "recorder_at_its_exec", "tracer"))
+def test_exact_run_that_is_killed_amid_the_start(bench, killed):
+    """The program goes on to its end: held at its exec, or while the tracer lets it run from call to call."""
+    need_python()
+    moment = "python3" if killed == "recorder_at_its_exec" else "allocsnap-trace"
+    nr = 3 if harness.runs_core() else 10
+    seen_nr = sum(is_killed_amid_the_start(bench, moment, killed == "tracer") for _ in range(nr))
+    check(seen_nr > nr // 2, f"the moment was seen {seen_nr} times of {nr}")
+    return f"{seen_nr} times of {nr}"
+
+
+def is_killed_amid_the_start(bench, moment, is_tracer_meant):
     mark = pathlib.Path(bench.path("mark"))
     mark.unlink(missing_ok=True)
     starting = bench.start([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--", PYTHON, "-S", "-c",
-                            f"import time; time.sleep(0.2); open({str(mark)!r}, 'w').write('went on')"], env=ENVIRONMENT)
-    wait_for(lambda: any(comm == "python3" for _, comm in children_of(starting.pid)) or starting.popen.poll() is not None,
-             "the program")
-    starting.popen.kill()
+                            f"open({str(mark)!r}, 'w').write('went on')"], env=ENVIRONMENT)
+    found = None
+    while not found and starting.popen.poll() is None:
+        found = next((pid for pid, comm in children_of(starting.pid) if comm == moment), None)
+    if found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(found if is_tracer_meant else starting.pid, signal.SIGKILL)
     starting.popen.wait()
     wait_for(lambda: mark.exists() and mark.read_text(encoding="utf-8") == "went on", "the program after our end", 30, Law)
+    return found is not None
 
 
 def test_exact_run_of_one_that_becomes_another_program(bench):

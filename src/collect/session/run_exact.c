@@ -46,6 +46,17 @@ static const char *name_of(const struct exact_launch *launch)
 
 /* ---- what it is ---- */
 
+/* The facts of the program's own file; NULL: it could not be read. */
+static const struct probe_info *facts_of_program(const struct target *target)
+{
+	const struct mappings *mappings = &target->mappings;
+
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		if (is_path_of_mapping(mappings_used(mappings, i)->path, target->identity.exe))
+			return mappings_used(mappings, i)->probe_info;
+	return NULL;
+}
+
 static void read_mapped(void *launch_)
 {
 	struct exact_launch *launch = launch_;
@@ -57,31 +68,17 @@ static void read_mapped(void *launch_)
 static int open_program(struct exact_launch *launch)
 {
 	struct target *target = target__open(launch->pid, &launch->collector->objects, launch->why);
+	const struct probe_info *facts = target ? facts_of_program(target) : NULL;
 
 	if (!target)
 		return -errno;
 	if (launch->target)
 		target__free(launch->target);
 	launch->target = target;
-	if (launch_load(launch->pid, &target->mappings, read_mapped, launch))
+	if (launch_load(launch->pid, facts && facts->is_loader, &target->mappings, read_mapped, launch))
 		return reason_set(launch->why, -ECHILD, "%s has ended before its Python began: nothing was recorded", name_of(launch));
 	read_mapped(launch);
 	return launch->err;
-}
-
-/* Whether a program can become another one: its file names a function that does it. */
-static bool may_become_another(const struct target *target)
-{
-	const struct mappings *mappings = &target->mappings;
-
-	for (size_t i = 0; i < mappings->used_nr; i++) {
-		const struct object *object = mappings_used(mappings, i);
-
-		if (object->probe_info && object->probe_info->calls_exec &&
-		    is_path_of_mapping(object->path, target->identity.exe))
-			return true;
-	}
-	return false;
 }
 
 static bool records_heap(const struct collector *collector)
@@ -92,12 +89,13 @@ static bool records_heap(const struct collector *collector)
 /* 0: hooks can go in; -ENOENT: its heap is recorded; -EAGAIN: not into this program, but it may become another one; or a refusal. */
 static int judge_program(struct exact_launch *launch)
 {
+	const struct probe_info *facts = facts_of_program(launch->target);
 	bool is_asked = launch->collector->options.domains & COLLECTOR_PYTHON;
 	int err = is_asked ? python_hooks_find(launch->collector, launch->target, &launch->place, launch->why) : -ENOENT;
 
 	if (err != -ENOENT || records_heap(launch->collector))
 		return err;
-	if (may_become_another(launch->target))
+	if (facts && facts->calls_exec)
 		return -EAGAIN;
 	return reason_set(launch->why, -ENOTSUP, "it runs no CPython, and only Python's objects can be recorded so; instead: "
 			  "'allocsnap run', or 'allocsnap run --fast'");
