@@ -224,6 +224,16 @@ static int join_block(void *joining_, const struct books_block *block)
 	return drained_blocks_add(&joining->collector->pass.drain.blocks, &key, &joined);
 }
 
+/* The kernel side counts its own numbers of code objects, from 1 on. */
+#define CODES_OF_BOOKS (1u << 30)
+
+static uint64_t frame_of_books(uint64_t frame)
+{
+	uint32_t code = frame >> 32;
+
+	return PYTHON_FRAME_WORD(code == PYTHON_CODE_UNKNOWN ? code : code | CODES_OF_BOOKS, frame);
+}
+
 static int join_stack(void *joining_, const struct books_stack *stack)
 {
 	struct joining *joining = joining_;
@@ -241,7 +251,7 @@ static int join_stack(void *joining_, const struct books_stack *stack)
 	};
 
 	for (uint32_t i = 0; i < traceback.nframe; i++)
-		traceback.pc[i] = PYTHON_FRAME | stack->frame[i];
+		traceback.pc[i] = frame_of_books(stack->frame[i]);
 	if (!stack->frame_nr) { /* a thread without Python code: tracemalloc has one unknown frame */
 		traceback.pc[0] = PYTHON_FRAME_WORD(PYTHON_CODE_UNKNOWN, 0);
 		traceback.nframe = traceback.total_nframe = 1;
@@ -267,7 +277,7 @@ static int join_code(void *joining_, const struct books_code *code)
 {
 	const struct joining *joining = joining_;
 	const struct python_code_record record = {
-		.id = code->id,
+		.id = code->id | CODES_OF_BOOKS,
 		.first_line = code->first_line,
 		.file = { .address = 0, .bytes = code->file_bytes, .state = code->file_state },
 		.name = { .address = code->file_bytes, .bytes = code->name_bytes, .state = code->name_state },
@@ -279,19 +289,20 @@ static int join_code(void *joining_, const struct books_code *code)
 	return err == -ENOMEM ? err : 0; /* frames of others have no name, which is counted */
 }
 
-/* The numbers of the kernel's account are of probes, which such a process has none of. */
+/* The numbers of the kernel's account are of what libraries report. Both together have no peak that is known. */
 static void join_numbers(struct target *target, const struct joining *joining)
 {
 	struct books_numbers numbers;
 	uint64_t *counter = target->drained.account.counter;
 
 	books_read_numbers(target->python.books, &numbers);
-	counter[COUNTER_allocations] = numbers.allocations;
-	counter[COUNTER_frees] = numbers.frees;
-	counter[COUNTER_unknown_frees] = numbers.unknown_frees;
-	counter[COUNTER_current_bytes] = joining->live_bytes;
-	counter[COUNTER_current_blocks] = joining->live_nr;
-	target->drained.cost.cost_ns = numbers.cost_ns;
+	counter[COUNTER_allocations] += numbers.allocations;
+	counter[COUNTER_frees] += numbers.frees;
+	counter[COUNTER_unknown_frees] += numbers.unknown_frees;
+	counter[COUNTER_current_bytes] += joining->live_bytes;
+	counter[COUNTER_current_blocks] += joining->live_nr;
+	counter[COUNTER_peak_bytes] = counter[COUNTER_peak_blocks] = 0;
+	target->drained.cost.cost_ns += numbers.cost_ns;
 	target->drained.is_of_source = true;
 }
 
@@ -351,8 +362,8 @@ static int read_stacks_of(struct collector *collector, struct target *target)
 	uint64_t *counter = target->drained.account.counter;
 	int err = books_read_stacks(target->python.books, collector->options.traceback_limit, join_stack, &joining);
 
-	counter[COUNTER_allocated_bytes] = joining.allocated_bytes;
-	counter[COUNTER_freed_bytes] = joining.allocated_bytes - counter[COUNTER_current_bytes];
+	counter[COUNTER_allocated_bytes] += joining.allocated_bytes;
+	counter[COUNTER_freed_bytes] = counter[COUNTER_allocated_bytes] - counter[COUNTER_current_bytes];
 	return err;
 }
 
