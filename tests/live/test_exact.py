@@ -12,7 +12,7 @@ from harness import ALLOCSNAP, NO_LINKS, Law, Process, Skip, check, check_equal,
 import python_blocks
 from test_inject import maps
 from test_python import ENVIRONMENT, FRAMES, LINE_THAT_DROPS, LINE_THAT_KEEPS, OWN, PYTHON, PYTHONS, ROUNDS, check_nothing_lost, \
-    count_rows, order, some, start_tracing
+    compare_in_one_process, count_rows, order, some, start_tracing
 
 EXACT = "--inject=exact"
 TOLD = pathlib.Path(__file__).with_name("told_python.py")
@@ -126,6 +126,54 @@ def test_exact_blocks_of_the_c_library_are_those_of_tracemalloc(bench):
 @harness.rows({name: row[1:] for name, row in PYTHONS.items()})
 def test_exact_blocks_of_python(bench, find, *which):
     return compare_with_tracemalloc(bench, ("everything", "threads", "without_gil"), python=find(*which))
+
+
+# ---- blocks that libraries report ----
+
+def compare_tracked(bench, python):
+    """By PyTraceMalloc_Track(), as numpy does: two calls are probed for it."""
+    compare_in_one_process(bench, "tracked", True, EXACT, python=python)
+
+
+@harness.core
+def test_exact_blocks_that_libraries_report_are_those_of_tracemalloc(bench):
+    need_python()
+    compare_tracked(bench, OWN)
+
+
+@harness.rows({name: row[1:] for name, row in PYTHONS.items()})
+def test_exact_blocks_that_libraries_report_to_python(bench, find, *which):
+    compare_tracked(bench, find(*which))
+
+
+TRACKS = """
+import ctypes
+track, untrack = ctypes.pythonapi.PyTraceMalloc_Track, ctypes.pythonapi.PyTraceMalloc_Untrack
+track.argtypes, untrack.argtypes = (ctypes.c_uint, ctypes.c_size_t, ctypes.c_size_t), (ctypes.c_uint, ctypes.c_size_t)
+at = 0x100000
+for i in range(300):
+    space = {"track": track}
+    exec(compile(f"track(7, {at + 64 * i}, {70000 + i})", f"<made {i}>", "exec"), space)
+    if i % 3 == 0: untrack(7, at + 64 * i)
+"""
+
+
+def test_exact_blocks_that_libraries_report_for_code_that_has_gone(bench):
+    """Each code object gets the address of the one before; books count their code objects, too."""
+    told = start(bench)
+    recording = attach(bench, told)
+    told.do(TRACKS + "keep(kept, 30)")
+    path = recording.snapshot()
+    rows = bench.stats(path, "--group-by", "traceback", "--min-size", "70000", "--max-size", "70299")["statistics"]
+    found = sorted((row["size"], row["traceback"][0]["filename"], row["traceback"][0]["lineno"]) for row in rows)
+    check_equal(found, [(70000 + i, f"<made {i}>", 1) for i in range(300) if i % 3], "size and line of each")
+    shown = bench.show(path)
+    check_equal((kept(bench, path), losses_of(shown)), (30, {}), "blocks of the hooks, losses")
+    counters = shown["counters"]
+    for came, went, there in ("allocations", "frees", "current_blocks"), ("allocated_bytes", "freed_bytes", "current_bytes"):
+        check_equal(counters[came] - counters[went], counters[there], f"{there} of {counters}")
+    recording.end(signal.SIGINT)
+    is_gone(told)
 
 
 # ---- free lists: from 3.13 on, the line that keeps an object is named ----

@@ -41,7 +41,7 @@ struct target_python {
 	struct python_process where; /* what the kernel side knows */
 	struct python_checked checked;
 	struct python_unseen unseen;
-	struct books *books; /* its blocks are in these, and nothing of it is probed; NULL: none. They belong to the source */
+	struct books *books; /* its blocks are in these, and only what libraries report is probed; NULL: none. They belong to the source */
 };
 
 /* After an exec: the process runs another program. Its code objects stay if they are of the same memory. */

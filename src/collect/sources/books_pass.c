@@ -104,19 +104,20 @@ static int join_block(void *joining_, const struct books_block *block)
 	return drained_blocks_add(&joining->collector->pass.drain.blocks, &key, &joined);
 }
 
-/* The numbers of the kernel's account are of probes, which such a process has none of. */
+/* The numbers of the kernel's account are of what libraries report. Both together have no peak that is known. */
 static void join_numbers(struct target *target, const struct joining *joining)
 {
 	struct books_numbers numbers;
 	uint64_t *counter = target->drained.account.counter;
 
 	books_read_numbers(joining->books, &numbers);
-	counter[COUNTER_allocations] = numbers.allocations;
-	counter[COUNTER_frees] = numbers.frees;
-	counter[COUNTER_unknown_frees] = numbers.unknown_frees;
-	counter[COUNTER_current_bytes] = joining->live_bytes;
-	counter[COUNTER_current_blocks] = joining->live_nr;
-	target->drained.cost.cost_ns = numbers.cost_ns;
+	counter[COUNTER_allocations] += numbers.allocations;
+	counter[COUNTER_frees] += numbers.frees;
+	counter[COUNTER_unknown_frees] += numbers.unknown_frees;
+	counter[COUNTER_current_bytes] += joining->live_bytes;
+	counter[COUNTER_current_blocks] += joining->live_nr;
+	counter[COUNTER_peak_bytes] = counter[COUNTER_peak_blocks] = 0;
+	target->drained.cost.cost_ns += numbers.cost_ns;
 	target->drained.is_of_source = true;
 }
 
@@ -202,10 +203,10 @@ static int read_stacks_of(struct collector *collector, const struct books_lane *
 	uint64_t *counter = target->drained.account.counter;
 	int err = books_read_stacks(joining.books, collector->options.traceback_limit, join_stack, &joining);
 
-	counter[COUNTER_allocated_bytes] = joining.churn.allocated_bytes;
-	counter[COUNTER_freed_bytes] = joining.churn.allocated_bytes - counter[COUNTER_current_bytes];
-	counter[COUNTER_temporary_blocks] = joining.churn.temporary;
-	counter[COUNTER_temporary_bytes] = joining.churn.temporary_bytes;
+	counter[COUNTER_allocated_bytes] += joining.churn.allocated_bytes;
+	counter[COUNTER_freed_bytes] = counter[COUNTER_allocated_bytes] - counter[COUNTER_current_bytes];
+	counter[COUNTER_temporary_blocks] += joining.churn.temporary;
+	counter[COUNTER_temporary_bytes] += joining.churn.temporary_bytes;
 	return err;
 }
 

@@ -136,6 +136,16 @@ void python_books_release(struct all_python_books *all)
 
 /* ---- a pass ---- */
 
+/* The kernel side counts its own numbers of code objects, from 1 on. */
+#define CODES_OF_BOOKS (1u << 30)
+
+static uint64_t frame_of_books(uint64_t frame)
+{
+	uint32_t code = frame >> 32;
+
+	return PYTHON_FRAME_WORD(code == PYTHON_CODE_UNKNOWN ? code : code | CODES_OF_BOOKS, frame);
+}
+
 /* Copies bytes that lie behind the struct, in place of memory of the process. */
 static int read_behind(void *code, uint64_t address, void *to, size_t bytes)
 {
@@ -153,7 +163,7 @@ static int join_code(void *target_, const struct books_code *code)
 {
 	struct target *target = target_;
 	const struct python_code_record record = {
-		.id = code->id,
+		.id = code->id | CODES_OF_BOOKS,
 		.first_line = code->first_line,
 		.file = { .address = 0, .bytes = code->file_bytes, .state = code->file_state },
 		.name = { .address = code->file_bytes, .bytes = code->name_bytes, .state = code->name_state },
@@ -189,7 +199,7 @@ static int fill_python_frames(struct target *target, const struct books_stack *s
 	ret->nframe = stack->kept_nr;
 	ret->total_nframe = stack->frame_nr;
 	for (uint32_t i = 0; i < ret->nframe; i++)
-		ret->pc[i] = PYTHON_FRAME | stack->frame[i];
+		ret->pc[i] = frame_of_books(stack->frame[i]);
 	if (!stack->frame_nr) { /* a thread without Python code: tracemalloc has one unknown frame */
 		ret->pc[0] = PYTHON_FRAME_WORD(PYTHON_CODE_UNKNOWN, 0);
 		ret->nframe = ret->total_nframe = 1;

@@ -366,10 +366,37 @@ static int attach_heap_for_python(struct collector *collector, struct target *ta
 	return err;
 }
 
-/* Its CPython has the functions of this recording in its tables: nothing is probed. */
+/*
+ * Libraries report blocks that they have from elsewhere (numpy), and hooks see nothing of it: these calls are probed, and the
+ * ends of code objects, which the kernel side knows by their addresses.
+ */
+static int attach_tracked(struct collector *collector, struct target *target, uint32_t object, struct reason *why)
+{
+	const struct python_asked asked = { .pools = PYTHON_TRACKED_ONLY };
+	struct python_info info = {};
+	uint64_t bias, memory;
+	int err = sandbox__python(collector->helpers.sandbox, collector->objects.object[object]->fd, &asked, &info, why);
+
+	if (!err && (*info.fault || !find_bias(&target->mappings, object, &info, &bias) ||
+		     !read_memory_id(collector, target, &memory)))
+		err = reason_set(why, -ENOTSUP, "%s", *info.fault ? info.fault : "its code is not mapped");
+	if (!err && load_for_python(collector))
+		err = reason_set(why, -ENOTSUP, "the kernel does not take the programs for it");
+	if (!err) {
+		tell_of_python(collector, target, &info, bias, memory);
+		err = python_places_attach(target__own_probes(target), collector->bpf, &collector->objects, object, &info, why);
+		target->python.place_nr = err ? 0 : info.site_nr;
+	}
+	python_info_release(&info);
+	return err;
+}
+
+/* Its CPython has the functions of this recording in its tables: no call of its allocators is probed. */
 static int attach_books(struct collector *collector, struct target *target, uint32_t object, const struct python_info *info)
 {
 	struct target_python *python = &target->python;
+	struct reason why = {};
+	int err;
 
 	python->books = find_python_books(&collector->sources->python_books, target->identity.pid);
 	python->retags = python_books_retag(&collector->sources->python_books, target->identity.pid);
@@ -378,7 +405,11 @@ static int attach_books(struct collector *collector, struct target *target, uint
 	python->object = object;
 	python->lines = python_lines_of(info->version);
 	python->version = info->version;
-	return 0;
+	err = attach_tracked(collector, target, object, &why);
+	if (err && err != -ENOMEM)
+		notes_add(&collector->notes, "process %d (%s): blocks that libraries report are not recorded (the data of numpy's arrays): %s",
+			  target->identity.pid, target->identity.comm, *why.text ? why.text : strerror(-err));
+	return err == -ENOMEM ? err : 0;
 }
 
 static int try_python(struct collector *collector, struct target *target, uint32_t object,

@@ -53,6 +53,7 @@ enum python_pools_asked {
 	PYTHON_POOLS_NOT = 0,
 	PYTHON_POOLS_AND_LARGE, /* calls of the domains mem and object are left out: large blocks pass the raw domain */
 	PYTHON_POOLS_ONLY,	/* all calls */
+	PYTHON_TRACKED_ONLY,	/* no pools either: what libraries report, and the ends of code objects */
 };
 
 /* The debug hooks that are in front of the file's own functions (python_layers.h): vaddrs in the same file; 0: no debug hook. */
