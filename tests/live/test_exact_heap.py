@@ -4,7 +4,7 @@ import os
 import signal
 
 import harness
-from harness import WORKLOADS, check, tool
+from harness import ALLOCSNAP, NEVER, WORKLOADS, check, check_equal, tool
 import ledger
 from test_ledger import C_SOURCE, PYTHON, SQL, compiler, make_repository, write
 
@@ -60,3 +60,40 @@ def test_exact_heap_of_a_killed_storm(bench):
     program.line()
     os.kill(pid, signal.SIGKILL)
     check(program.end(pid, status=128 + signal.SIGKILL).found["same"] > 100, "blocks at its end")
+
+
+# ---- programs that become others ----
+
+def run(bench, before, *prefix):
+    """The last snapshot of what a shell has become, and stderr."""
+    path = write(bench, "orders", "make 0 1000 100\nmore 1000 500 200\nquit\n")
+    stdout, stderr = bench.run([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--domain", "malloc", "--interval", NEVER,
+                                "--", *prefix, "sh", "-c", f"{before} {workload('blocks')} <{path}"], 0)
+    return bench.show([line for line in stdout.splitlines() if line.endswith(".snap")][-1]), stderr
+
+
+def check_all_blocks(shown):
+    check_equal(shown["metadata"]["comm"], "blocks", "the program")
+    check(1500 <= shown["counters"]["allocations"] < 1600, f"{shown['counters']['allocations']} allocations")
+    check_equal(shown.get("gaps", []), [], "gaps")
+
+
+@harness.core
+def test_exact_heap_after_exec(bench):
+    """The next program has books of its own: of each block, from its first one on."""
+    shown, _ = run(bench, "ls / >/dev/null; exec")
+    check_equal(int(shown["metadata"]["exec_count"]), 1, "execs")
+    check_all_blocks(shown)
+
+
+@harness.core
+def test_exact_heap_after_exec_without_the_library(bench):
+    shown, stderr = run(bench, "exec env -u LD_PRELOAD")
+    check_equal(shown["counters"]["current_blocks"], 0, "blocks")
+    check("has not loaded liballocsnap-exact.so after its exec" in stderr, stderr)
+    check_equal(len(shown["gaps"]), 1, "gaps")
+
+
+def test_exact_heap_behind_a_launcher(bench):
+    """The library in the launcher waits for no recorder."""
+    check_all_blocks(run(bench, "exec", "env", "A=1", "nice")[0])
