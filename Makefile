@@ -53,7 +53,7 @@ COLLECT_LIBS := -lbpf -lcapstone
 rooms       = $(foreach room,$(1),$(wildcard src/$(room)/*.c))
 API_SRC     := $(call rooms,base snapshot formats engine render)
 LIB_SRC     := $(API_SRC) $(call rooms,archive symbols unwind elf elf/python helper sandbox symbolize fleet)
-COLLECT_SRC := $(call rooms,process inject collect/*) src/exact/books_reader.c src/exact/books_codes.c src/exact/books_epochs.c
+COLLECT_SRC := $(call rooms,process inject collect/*) $(addprefix src/exact/,books_reader.c books_codes.c books_epochs.c books_stacks.c known_code.c)
 APP_SRC     := $(call rooms,cli census fleet/cluster doctor push record top report)
 MAIN_SRC    := src/main.c $(APP_SRC)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)
@@ -71,6 +71,7 @@ ALL_CFLAGS += -I$(dir $(SKEL))
 BIN     := $(if $(SAN),$(OUT)/allocsnap,allocsnap)
 SAMPLER := $(OUT)/liballocsnap-sampler.so
 SAMPLERS := $(SAMPLER) $(OUT)/liballocsnap-sampler-new.so
+EXACT := $(OUT)/liballocsnap-exact.so
 
 ifeq ($(V),1)
   Q =
@@ -94,7 +95,7 @@ FORCE:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
-all: $(BIN) $(SAMPLERS) arrows	## build ./allocsnap
+all: $(BIN) $(SAMPLERS) $(EXACT) arrows	## build ./allocsnap
 
 check:			## install what is missing, build, run the gate: 12 minutes on two slow cores (as root)
 	$(Q)scripts/install-deps.sh build test
@@ -181,6 +182,11 @@ $(SAMPLERS): src/sampler/preload.c $(wildcard src/sampler/*.h)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(SAMPLER_CFLAGS) $< $(SAMPLER_LDFLAGS) -Wl,-soname,$(@F) -o $@.new && mv -f $@.new $@
 
+$(EXACT): src/exact/exact_preload.c $(wildcard src/exact/*.h) src/sampler/next_allocator.h
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(SAMPLER_CFLAGS) -Ibpf $< $(SAMPLER_LDFLAGS) -Wl,-soname,$(@F) -o $@.new && mv -f $@.new $@
+
 # It is put into processes that run, and calls nothing. All of it lies in memory as it lies in the file; .bss has pages
 # of its own, as what follows the data in their last page is not zero.
 INJECTED := $(OUT)/injected.so
@@ -191,16 +197,19 @@ INJECTED_LDFLAGS := -shared -nostdlib -Wl,-Bsymbolic,-z,now,-z,norelro,-z,nosepa
 		    -Wl,--section-start=.bss=0x40000
 
 PYTHON_HOOKS := $(OUT)/python_hooks.so
+MALLOC_HOOKS := $(OUT)/malloc_hooks.so
 
 $(INJECTED): src/sampler/injected.c src/sampler/injected_hooks.S $(wildcard src/sampler/*.h) bpf/shared/call_types.h
 $(PYTHON_HOOKS): src/exact/python_hooks.c $(wildcard src/exact/*.h) bpf/shared/python_types.h
-$(INJECTED) $(PYTHON_HOOKS):
+$(MALLOC_HOOKS): src/exact/malloc_hooks.c src/sampler/injected_hooks.S $(wildcard src/exact/*.h) src/sampler/injected.h
+$(MALLOC_HOOKS): INJECTED_CFLAGS += -DINJECTED_EXACT
+$(INJECTED) $(PYTHON_HOOKS) $(MALLOC_HOOKS):
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(INJECTED_CFLAGS) $(filter %.c %.S,$^) $(INJECTED_LDFLAGS) -o $@.new && mv -f $@.new $@
 	$(Q)if readelf -rW $@ | grep -q R_X86; then echo "$@ has relocations" >&2; exit 1; fi
 
-$(OUT)/src/inject/injected_file.o: $(INJECTED) $(PYTHON_HOOKS)
+$(OUT)/src/inject/injected_file.o: $(INJECTED) $(PYTHON_HOOKS) $(MALLOC_HOOKS)
 $(OUT)/src/inject/injected_file.o: ALL_CFLAGS += -Wa,-I$(OUT)
 
 .output/bpf:

@@ -225,6 +225,15 @@ struct collector_options {
 	 */
 	uint64_t run_interval_bytes;
 
+	/*
+	 * collector__run() records every block, in the program itself. Needs injects. A program that runs CPython, if the domain
+	 * python is chosen or none is: by functions in front of its allocators (COLLECTOR_INJECT_EXACT), from the begin of its
+	 * Python on. Any other program, if the domain malloc is chosen or none is: its heap, by liballocsnap-exact.so, which the
+	 * caller has put into LD_PRELOAD. If only python is chosen, a program that runs no CPython is let run, and not recorded, until it
+	 * has become one that does (exec), if it can; else it is not started: -ENOTSUP.
+	 */
+	bool run_exact;
+
 	bool injects; /* collector__inject() will be called: the process that keeps the probes retains the privileges to eject */
 };
 

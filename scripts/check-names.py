@@ -10,9 +10,12 @@ import subprocess
 import sys
 
 FUNCTION = re.compile(r"^(?!(?:else|return|struct\s+\w+\s*\{|typedef|#))[A-Za-z_][\w \t*()\",]*?[ *]\**(?!__attribute__)(\w+)\([^;{}]*\)\s*\n\{", re.MULTILINE)
-# Names that several files must define: struct command has a row `run` in each file of src/cli, and
-# bpf/shared/unwind_lookup.h calls unwind_rows__at(), which the kernel side and user space define each in its own way.
-REQUIRED = {"run", "main", "unwind_rows__at"}
+# Names that several files must define: struct command has a row `run` in each file of src/cli; headers call functions that
+# each of their users defines (unwind_lookup.h, unwind_step.h, books_blocks.h, native_calls.h, next_allocator.h,
+# injected_hooks.S); and two libraries are preloaded in front of malloc.
+REQUIRED = {"run", "main", "unwind_rows__at", "unwind_memory__read", "count_allocation", "count_temporary", "retire_code",
+            "own_thread_slot", "find_next_allocator", "early_is_used", "injected_slow",
+            "malloc", "calloc", "realloc", "reallocarray", "free", "cfree", "posix_memalign"}
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 # A file of ours: its folder is one of ours, or it is a header without a folder. NAME in capitals stands for any name.

@@ -47,7 +47,7 @@ install: all man completion $(INSTALL_LIBS)	## install below $(DESTDIR)$(prefix)
 	$(Q)install -D -m 755 allocsnap $(DESTDIR)$(bindir)/allocsnap
 	$(Q)install -m 755 scripts/tracemalloc-to-json $(DESTDIR)$(bindir)/tracemalloc-to-json
 	$(Q)install -D -m 644 -t $(DESTDIR)$(libdir) $(INSTALL_LIBS)
-	$(Q)install -D -m 755 -t $(DESTDIR)$(libdir)/allocsnap $(SAMPLERS)
+	$(Q)install -D -m 755 -t $(DESTDIR)$(libdir)/allocsnap $(SAMPLERS) $(EXACT)
 	$(Q)install -D -m 644 -t $(DESTDIR)$(includedir)/allocsnap $(PUBLIC) $(PUBLIC_COLLECT)
 	$(Q)install -d $(DESTDIR)$(libdir)/pkgconfig
 	$(Q)$(call pc,allocsnap,$(API_LIBS))

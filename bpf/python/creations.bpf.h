@@ -10,21 +10,17 @@
 
 #include "python/python_calls.bpf.h"
 
-#define TYPE_FLAGS 168 /* in a type, the same from CPython 3.9 to 3.14 */
-#define TYPE_HAS_GC (1ULL << 14)
-#define TYPE_HAS_PREHEADER (3ULL << 3)
-
 /* The block of an object begins before it if its type says so. 0: the type cannot be read. */
 static __always_inline __u64 block_of_object(const struct python_offsets *offsets, __u64 object)
 {
 	__u64 type, flags;
 
 	if (bpf_probe_read_user(&type, sizeof(type), (void *)(object + offsets->object_type)) ||
-	    bpf_probe_read_user(&flags, sizeof(flags), (void *)(type + TYPE_FLAGS)))
+	    bpf_probe_read_user(&flags, sizeof(flags), (void *)(type + PYTHON_TYPE_FLAGS)))
 		return 0;
-	if (flags & TYPE_HAS_GC)
+	if (flags & PYTHON_TYPE_HAS_GC)
 		object -= offsets->object_header;
-	return flags & TYPE_HAS_PREHEADER ? object - offsets->object_preheader : object;
+	return flags & PYTHON_TYPE_HAS_PREHEADER ? object - offsets->object_preheader : object;
 }
 
 /* A block that the account does not have is an older one, one that was not chosen, or none at all. */

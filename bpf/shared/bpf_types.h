@@ -146,7 +146,9 @@
 	  "children in the memory of the process (vfork, CLONE_VM) that called probed functions, or run still: not recorded. "     \
 	  "--follow-forks records them")                                                                                             \
 	X(python_states_missing,                                                                                                   \
-	  "tracebacks without frames of Python code: the state that CPython has of the thread was not found")
+	  "tracebacks without frames of Python code: the state that CPython has of the thread was not found")                      \
+	X(blocks_amid_others,                                                                                                      \
+	  "blocks of signal handlers that interrupted their thread while it recorded another block: not recorded")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,

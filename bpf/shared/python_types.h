@@ -49,6 +49,11 @@ struct python_offsets {
 };
 _Static_assert(sizeof(struct python_offsets) == 64, "no padding");
 
+/* In a type, the same from CPython 3.9 to 3.14: its flags, which say what is before an object in its block. */
+#define PYTHON_TYPE_FLAGS 168
+#define PYTHON_TYPE_HAS_GC (1ULL << 14)
+#define PYTHON_TYPE_HAS_PREHEADER (3ULL << 3)
+
 /* The state of a string (string_state). */
 #define PYTHON_STRING_BYTES(state) ((state) >> 2 & 7) /* of a character: 1, 2, 4 */
 #define PYTHON_STRING_IS_ASCII(state) ((state) >> 6 & 1)

@@ -131,26 +131,28 @@ static int attach_to(const struct capture_options *options, const struct recordi
 }
 
 /* Prints the plan of an injection. */
-static int plan_injection(pid_t pid)
+static int plan_injection(pid_t pid, bool is_exact)
 {
 	struct reason why = {};
-	struct diagnosis *diagnosis = diagnosis__of_injection(pid, &why);
+	struct diagnosis *diagnosis = diagnosis__of_injection(pid, is_exact, &why);
+	const struct diagnosed_process *process = diagnosis ? &diagnosis->process : NULL;
 	int status = diagnosis ? EXIT_DONE : log_failure("%s", why.text);
 
-	if (!status && !diagnosis->process.injection)
-		status = log_failure("cannot inject into process %d: %s", pid, diagnosis->process.not_injected.text);
+	if (!status && !process->injection && !process->exact)
+		status = log_failure("cannot inject into process %d: %s", pid,
+				     is_exact ? process->not_exact.text : process->not_injected.text);
 	else if (!status)
 		status = report_write_error(doctor_put_injection(stdout, diagnosis));
 	diagnosis__free(diagnosis);
 	return status;
 }
 
-static int plan_injections(const struct process_ids *targets)
+static int plan_injections(const struct process_ids *targets, bool is_exact)
 {
 	int status = EXIT_DONE;
 
 	for (size_t i = 0; i < targets->pid_nr; i++)
-		status = plan_injection(targets->pid[i]) ?: status;
+		status = plan_injection(targets->pid[i], is_exact) ?: status;
 	return status;
 }
 
@@ -163,11 +165,9 @@ static int run(const void *command_options, const struct arguments *args)
 
 	if (!status && options->is_dry && !options->capture.inject_bytes)
 		status = log_refusal(&cmd_attach, "--dry goes with --inject");
-	if (!status && options->is_dry && options->capture.inject_bytes == COLLECTOR_INJECT_EXACT)
-		status = log_refusal(&cmd_attach, "--dry says what a sampler would change, and nothing of --inject=exact");
 	status = status ?: find_attach_targets(&targets, options, args);
 	if (!status && options->is_dry) {
-		status = plan_injections(&targets);
+		status = plan_injections(&targets, options->capture.inject_bytes == COLLECTOR_INJECT_EXACT);
 		free(targets.pid);
 		return status;
 	}
@@ -177,6 +177,9 @@ static int run(const void *command_options, const struct arguments *args)
 	free(targets.pid);
 	return status;
 }
+
+/* As lines of the command's detail. */
+#define ADVICE_DETAIL(when, command, what) "  " when ": " command "\n    " what "\n"
 
 const struct command cmd_attach = {
 	.name = "attach",
@@ -189,7 +192,7 @@ const struct command cmd_attach = {
 		  "processes have exited. SIGUSR1 takes a snapshot now. SIGUSR2 clears the traces and the peak. The "
 		  "paths of the written files go to standard output, one per line.\n\n"
 		  "With -o FILE.snap, one snapshot is taken after the interval, and FILE.snap must not exist.\n"
-		  SUDO_DETAIL "\n" FOLLOW_FORKS_DETAIL "\n" INJECT_DETAIL PROBE_DETAIL,
+		  SUDO_DETAIL "\n" FOLLOW_FORKS_DETAIL "\n" INJECT_DETAIL "\nWhich way, when:\n" WAYS_ADVICE(ADVICE_DETAIL) PROBE_DETAIL,
 	.example = "sudo allocsnap attach redis-server --interval 30s --duration 10m",
 	.option = { { rows, 0, "Which processes to record" }, { capture_children_rows, 0, "Which processes to record" },
 		    CAPTURE_GROUPS(0), { capture_inject_rows, 0, "Cost and memory" }, { dry_rows, 0, "Cost and memory" } },

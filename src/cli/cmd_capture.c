@@ -300,16 +300,17 @@ static uint64_t max_size_of(const struct capture_options *options)
 		       COLLECTOR_PYTHON_SMALL_MAX : options->max_size;
 }
 
-static bool injects_exactly(const struct capture_options *options)
+static bool is_exact_chosen(const struct capture_options *options)
 {
-	return options->inject_bytes == COLLECTOR_INJECT_EXACT;
+	return options->exact || options->inject_bytes == COLLECTOR_INJECT_EXACT;
 }
 
 static struct collector_options collector_options_of(const struct capture_options *options)
 {
 	return (struct collector_options){
 		.unwinder = choose_unwinder(options),
-		.domains = options->domains ?: options->sample.by_pools || injects_exactly(options) ? COLLECTOR_PYTHON : 0,
+		.domains = options->domains ?: options->sample.by_pools ? COLLECTOR_PYTHON :
+			   is_exact_chosen(options) ? COLLECTOR_PYTHON | COLLECTOR_MALLOC : 0,
 		.traceback_limit = options->traceback_limit,
 		.max_blocks = options->max_blocks,
 		.max_tracebacks = options->max_tracebacks,
@@ -327,7 +328,8 @@ static struct collector_options collector_options_of(const struct capture_option
 		.python_pools = options->sample.by_pools,
 		.python_frames = options->python_frames,
 		.sampler_rate = options->sampler_rate,
-		.injects = options->inject_bytes,
+		.run_exact = options->exact,
+		.injects = options->inject_bytes || options->exact,
 		.on_oom = options->recording.triggers.on_oom,
 		.probe = options->probe.item,
 		.probe_nr = options->probe.item_nr,
@@ -378,9 +380,11 @@ struct recording_options capture_recording_options(const struct capture_options 
 	return recording;
 }
 
-/* An injected sampler goes into one process, and chooses the samples itself. */
+/* An injected sampler goes into one process, and chooses the samples itself. Hooks go into a CPython, and enter every block. */
 static int check_injection(const struct command *command, const struct capture_options *options)
 {
+	bool is_exact = is_exact_chosen(options);
+	const char *given = options->exact ? "--exact" : is_exact ? "--inject=exact" : "--inject";
 	const struct {
 		bool is_given;
 		const char *name;
@@ -391,19 +395,19 @@ static int check_injection(const struct command *command, const struct capture_o
 		{ options->children, "--children" },
 		{ options->retag, "--retag" },
 		{ options->python_frames, "--frames" },
-		{ !injects_exactly(options) && options->domains && !(options->domains & COLLECTOR_MALLOC), "--domain without malloc" },
-		{ injects_exactly(options) && options->domains & ~COLLECTOR_PYTHON, "--domain other than python" },
-		{ injects_exactly(options) && options->max_overhead, "--max-overhead" },
-		{ injects_exactly(options) && options->recording.triggers.peak_percent, "--on-peak" },
-		{ injects_exactly(options) &&
-			  (options->recording.triggers.growth_bytes || options->recording.triggers.growth_percent), "--on-growth" },
-		{ injects_exactly(options) && options->probe.item_nr, "--probe" },
+		{ !is_exact && options->domains && !(options->domains & COLLECTOR_MALLOC), "--domain without malloc" },
+		{ is_exact && options->domains & ~(COLLECTOR_PYTHON | COLLECTOR_MALLOC), "--domain other than python and malloc" },
+		{ is_exact && options->max_overhead, "--max-overhead" },
+		{ is_exact && options->recording.triggers.peak_percent, "--on-peak" },
+		{ is_exact && (options->recording.triggers.growth_bytes || options->recording.triggers.growth_percent), "--on-growth" },
+		{ is_exact && options->probe.item_nr, "--probe" },
+		{ options->exact && options->fast_bytes, "--fast" },
+		{ options->exact && options->no_return_probes, "--no-return-probes" },
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(others) && options->inject_bytes; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(others) && (options->inject_bytes || options->exact); i++)
 		if (others[i].is_given)
-			return log_refusal(command, "--inject%s and %s exclude each other", injects_exactly(options) ? "=exact" : "",
-					   others[i].name);
+			return log_refusal(command, "%s and %s exclude each other", given, others[i].name);
 	return EXIT_DONE;
 }
 

@@ -13,7 +13,7 @@ extern const struct command cmd_eject;
 
 static const char *thing_of(const struct inject_found *found)
 {
-	return found->kind == INJECT_HOOKS ? "hooks of an exact recording" : "sampler";
+	return found->kind != INJECT_SAMPLER ? "hooks of an exact recording" : "sampler";
 }
 
 static int report_ejection(pid_t pid, const struct inject_found *found, const struct eject_result *result)
@@ -39,8 +39,8 @@ static int eject_from(pid_t pid)
 		return log_failure("process %d has no injected sampler", pid);
 	if (!err && found.is_active && found.owner_is_running)
 		return log_failure("process %d is being recorded: the %s belong%s to process %d, and go%s when that ends", pid,
-				   thing_of(&found), found.kind == INJECT_HOOKS ? "" : "s", found.owner,
-				   found.kind == INJECT_HOOKS ? "" : "es");
+				   thing_of(&found), found.kind != INJECT_SAMPLER ? "" : "s", found.owner,
+				   found.kind != INJECT_SAMPLER ? "" : "es");
 	err = err ?: inject_eject(pid, 0, 0, &result, &why);
 	return err ? log_failure("cannot take the %s out of process %d: %s", thing_of(&found), pid, why.text) :
 		     report_ejection(pid, &found, &result);

@@ -23,9 +23,37 @@
 #include "cli/recording_place.h"
 #include "cli/temporary_folder.h"
 #include "collect.h"
+#include "collect/diagnosis/diagnosis.h"
 #include "render.h"
 #include "render/leak_answer.h"
 #include "snapshot.h"
+
+/* ---- how, if the user does not say it --------------------------------------------------------- */
+
+/* Whether an option says what is recorded, or how. */
+static bool is_way_given(const struct capture_options *capture)
+{
+	return is_sample_chosen(capture) || python_option_of(capture) || capture->inject_bytes || capture->max_overhead ||
+	       capture->domains || capture->no_retag || capture->no_sampler || capture->no_return_probes ||
+	       capture->follow_forks || capture->children || capture->probe.item_nr || capture->min_size;
+}
+
+/* Chooses how one process is recorded; *ret says it. Several processes are recorded in the same way: by traps. */
+static int choose_way(struct capture_options *capture, const struct process_ids *watched, struct reason *ret)
+{
+	double core_percent = 0;
+	struct ways ways;
+	enum way way;
+
+	if (watched->pid_nr != 1 || is_way_given(capture))
+		return EXIT_DONE;
+	if (diagnose_ways(*watched->pid, &ways, &core_percent, ret))
+		return log_failure("%s", ret->text);
+	way = ways_for_leaks(&ways, core_percent);
+	capture->sample.by_pools = capture->sample.with_large = way == WAY_POOLS;
+	ways_leaks_line(ret, *watched->pid, &ways, way, core_percent);
+	return EXIT_DONE;
+}
 
 /* ---- observing processes --------------------------------------------------------------------- */
 
@@ -33,6 +61,7 @@
 struct leak_watch {
 	struct snapshot_paths paths;
 	struct temporary_folder folder; /* none: the user named it */
+	struct reason way; /* how it is observed, if that was not asked for */
 	bool is_out_of_memory;
 	bool is_something_left; /* of an injected sampler, in a process or its children */
 };
@@ -82,6 +111,8 @@ static int record_watched(const struct command *command, const struct capture_op
 			   start_running_children(collector, capture, watched->pid, watched->pid_nr);
 	status = status ?: recording_place_check(&recording) ?: drop_privileges(collector, &recording, 0);
 	if (!status) {
+		if (*watch->way.text)
+			log_info("%s", watch->way.text);
 		if (watched->pid_nr == 1)
 			log_info("observing process %d for %.0f s; Ctrl-C ends it earlier", *watched->pid, watch_ns / 1e9);
 		else
@@ -112,7 +143,7 @@ static int leak_watch_record(const struct command *command, const struct capture
 	}
 	else if (!status)
 		status = recording_place_look(&capture->recording);
-	status = status ?: record_watched(command, &chosen, watched, watch_ns, ret);
+	status = status ?: choose_way(&chosen, watched, &ret->way) ?: record_watched(command, &chosen, watched, watch_ns, ret);
 	if (!status && !ret->paths.path_nr)
 		status = log_failure("nothing was recorded of process %d: it allocated nothing, or has ended", *watched->pid);
 	return status;
@@ -366,6 +397,9 @@ const struct command cmd_leaks = {
 		  "FOLDER, the newest recording is judged; with several folders below it, the newest one of each "
 		  "process, as 'fleet leaks' does it. COMM.PID is a folder below ./allocsnap-data. Of running processes nothing "
 		  "is kept without -o DIR.\n"
+		  "If no option says what to record, or how, a process that takes samples itself is recorded by these, a busy "
+		  "Python by its pools and larger objects (--sample pools,large), and any other process by traps, every block. A line says why, and "
+		  "names --inject if that would work: nothing is put into a process without this option.\n"
 		  "A line LEAKS if its blocks were born all along, until now, and beyond some age hardly any was freed. It "
 		  "MAY LEAK if there are doubts, which it names. Nobody can know from outside whether blocks that were "
 		  "never freed in 60 s are freed after 70: observe for longer than the program's caches and pools take to fill.\n\n"

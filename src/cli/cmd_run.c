@@ -21,13 +21,17 @@
 
 static const struct option_row rows[] = {
 	{ "user", 0, OPTION_STRING, offsetof(struct capture_options, run_user), .arg = "USER",
-	  .help = "start the program as USER, with the groups, HOME, USER, LOGNAME and SHELL of this user", .rank = 16,
+	  .help = "start the program as USER, with the groups, HOME, USER, LOGNAME and SHELL of this user", .rank = 17,
 	  .brief = "start the program as USER" },
 	{ "fast", 0, OPTION_CUSTOM, offsetof(struct capture_options, fast_bytes), .arg = "SIZE", .without_value = "512K",
 	  .help = "preload liballocsnap-sampler.so, which takes one sample per SIZE bytes on average (default "
 		  "512K) in the program itself; other blocks cost some nanoseconds",
 	  .parse = parse_sample, .rank = 15,
 	  .brief = "take samples in the program itself, by a preloaded library" },
+	{ "exact", 0, OPTION_FLAG, offsetof(struct capture_options, exact),
+	  .help = "for a program that runs CPython: functions in the program itself enter every block, for less than tracemalloc "
+		  "costs; blocks from before its Python has begun are not recorded", .rank = 16,
+	  .brief = "record every block of a Python in the program itself, for less than tracemalloc costs" },
 	{},
 };
 
@@ -36,18 +40,34 @@ struct run_child {
 	pid_t pid;	 /* 0: it was not started */
 	int exit_status; /* if it was not started, or not recorded to the end */
 	uint64_t fast_bytes; /* of struct capture_options */
-	bool has_ended_early; /* a launcher that has started no program */
+	bool preloads_exact; /* to record its heap, if it runs no CPython */
+	bool has_ended_early; /* a launcher that has started no program, or a program whose Python has not begun */
+	struct collector *collector;
+	int signal_fd;
 };
+
+/* While it runs, and is not recorded yet. */
+static bool attend_child(void *child_)
+{
+	const struct run_child *child = child_;
+
+	log_collector_notes(child->collector);
+	signals_pass_on(child->signal_fd, child->pid);
+	return false;
+}
 
 static int start_program(struct collector *collector, const char *const argv[], struct run_child *child)
 {
 	struct reason why = { "out of memory" };
 	struct preload before = {};
-	int err = child->fast_bytes ? preload_sampler(&before, child->fast_bytes, &why) : 0;
+	int err = child->fast_bytes ? preload_sampler(&before, child->fast_bytes, &why) :
+		  child->preloads_exact ? preload_exact(&before, &why) : 0;
 
 	if (!err) {
+		collector__set_between(collector, attend_child, child);
 		err = collector__run(collector, argv, &child->pid, &why);
-		if (child->fast_bytes)
+		collector__set_between(collector, NULL, NULL);
+		if (child->fast_bytes || child->preloads_exact)
 			preload_restore(&before);
 	}
 
@@ -79,16 +99,18 @@ static int record_launched(const struct recording_options *options, struct colle
 static int run_program(const struct capture_options *options, const struct recording_options *recording,
 		       const char *const argv[])
 {
-	struct run_child child = { .exit_status = RUN_FAILED, .fast_bytes = options->fast_bytes };
 	int signal_fd = signals_open(), status, exit_status = -1;
+	struct run_child child = { .exit_status = RUN_FAILED, .fast_bytes = options->fast_bytes, .signal_fd = signal_fd };
 	struct collector *collector;
 
 	if (signal_fd < 0)
 		return RUN_FAILED;
 	collector = capture_open_collector_with(
 		options, &(struct collector_options){ .run_interval_bytes = options->fast_bytes });
+	child.collector = collector;
+	child.preloads_exact = options->exact && options->domains != COLLECTOR_PYTHON;
 	status = collector ? record_launched(recording, collector, argv, signal_fd, &child) : EXIT_FAILED;
-	collector__close(collector);
+	status = capture_close_collector(collector) ?: status;
 	if (child.pid) {
 		signals_forward(signal_fd, child.pid);
 		exit_status = launch_wait(child.pid);
@@ -127,7 +149,10 @@ const struct command cmd_run = {
 		  "125 if allocsnap itself failed. allocsnap passes signals on to the program, except SIGUSR1, which "
 		  "takes a snapshot now, and SIGUSR2, which clears the traces and the peak.\n\n"
 		  "With -o FILE.snap, one snapshot is taken, after the interval or at the end, whichever comes first, "
-		  "and FILE.snap must not exist.\n"
+		  "and FILE.snap must not exist.\n\n"
+		  "--exact records a program that runs CPython 3.11 to 3.14, at its start or once env, a shell, a script or the "
+		  "like has become it; a program that does not, and cannot become another one, is not started. Twelve pointers "
+		  "of its allocators are replaced in its memory when its Python begins, and put back if the recording ends first.\n"
 		  SUDO_DETAIL "\n" FOLLOW_FORKS_DETAIL PROBE_DETAIL,
 	.example = "sudo allocsnap run --interval 5s -- ./server --port 8080",
 	.option = { { rows, 0, "The program" }, CAPTURE_GROUPS(0) },

@@ -467,7 +467,7 @@ static int at_peak_choose(const char *const *text, size_t text_nr, char **ret_pa
 
 /* ---- the command -------------------------------------------------------------------------- */
 
-#define STATS_WARNING_NR 4
+#define STATS_WARNING_NR 5
 
 static size_t make_warnings(const struct snapshot *snapshot, const struct engine_options *engine,
 			    struct cost *ret_gap_blocks, struct reason line[STATS_WARNING_NR])
@@ -482,6 +482,8 @@ static size_t make_warnings(const struct snapshot *snapshot, const struct engine
 	if (measure_warning(snapshot, engine, &line[nr]))
 		log_cut("warning: %s", line[nr++].text);
 	if (unseen_heap_warning(snapshot, &line[nr]))
+		log_cut("warning: %s", line[nr++].text);
+	if (unseen_start_warning(snapshot, &line[nr]))
 		log_cut("warning: %s", line[nr++].text);
 	return nr;
 }
@@ -509,7 +511,7 @@ static int print_statistics(const struct stats_options *options, const struct ch
 			    const struct snapshot *snapshot, const struct statistics *statistics)
 {
 	struct reason line[STATS_WARNING_NR];
-	const char *warning[] = { line[0].text, line[1].text, line[2].text, line[3].text };
+	const char *warning[] = { line[0].text, line[1].text, line[2].text, line[3].text, line[4].text };
 	struct report report = {
 		.statistics = statistics,
 		.snapshot = &snapshot,

@@ -16,6 +16,7 @@
 
 #define LIBRARY "liballocsnap-sampler.so"
 #define LIBRARY_NEW "liballocsnap-sampler-new.so" /* for allocators with C++ operators of their own */
+#define LIBRARY_EXACT "liballocsnap-exact.so"
 #define PRELOAD_VARIABLE "LD_PRELOAD"
 
 /* Looks at other libraries that are preloaded. Those that the program is linked with are not known before it runs. */
@@ -64,7 +65,7 @@ static int set_variables(const char *path, const char *others, uint64_t interval
 	snprintf(sample, sizeof(sample), "%" PRIu64, interval_bytes);
 	if (asprintf(&all, "%s%s%s", path, others && *others ? ":" : "", others ?: "") < 0)
 		return -ENOMEM;
-	if (setenv(PRELOAD_VARIABLE, all, 1) || setenv(SAMPLER_INTERVAL_VARIABLE, sample, 1))
+	if (setenv(PRELOAD_VARIABLE, all, 1) || (interval_bytes && setenv(SAMPLER_INTERVAL_VARIABLE, sample, 1)))
 		err = -ENOMEM;
 	free(all);
 	return err;
@@ -77,11 +78,11 @@ static char *copy_variable(const char *name)
 	return value ? strdup(value) : NULL;
 }
 
-int preload_sampler(struct preload *ret_before, uint64_t interval_bytes, struct reason *why)
+static int preload(const char *library, struct preload *ret_before, uint64_t interval_bytes, struct reason *why)
 {
 	struct preload before;
 	char path[PATH_MAX];
-	int err = find_library(have_operators(getenv(PRELOAD_VARIABLE)) ? LIBRARY_NEW : LIBRARY, path, why);
+	int err = find_library(library, path, why);
 
 	if (err)
 		return err;
@@ -93,6 +94,16 @@ int preload_sampler(struct preload *ret_before, uint64_t interval_bytes, struct 
 	}
 	*ret_before = before;
 	return 0;
+}
+
+int preload_sampler(struct preload *ret_before, uint64_t interval_bytes, struct reason *why)
+{
+	return preload(have_operators(getenv(PRELOAD_VARIABLE)) ? LIBRARY_NEW : LIBRARY, ret_before, interval_bytes, why);
+}
+
+int preload_exact(struct preload *ret_before, struct reason *why)
+{
+	return preload(LIBRARY_EXACT, ret_before, 0, why);
 }
 
 static void restore_variable(const char *name, char *value)

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_CLI_PRELOAD_SAMPLER_H
 #define ALLOCSNAP_CLI_PRELOAD_SAMPLER_H
 
-/* The environment of a program that is to load liballocsnap-sampler.so (src/sampler). */
+/* The environment of a program that is to load liballocsnap-sampler.so (src/sampler), or liballocsnap-exact.so (src/exact). */
 
 #include <stdint.h>
 
@@ -18,6 +18,9 @@ struct preload {
  * ALLOCSNAP_SAMPLE. 0, or a negative errno with a line in *why and nothing changed.
  */
 int preload_sampler(struct preload *ret_before, uint64_t interval_bytes, struct reason *why);
+
+/* The same for liballocsnap-exact.so; collector__run() sets its variable. */
+int preload_exact(struct preload *ret_before, struct reason *why);
 
 /* Restores the environment. */
 void preload_restore(struct preload *before);

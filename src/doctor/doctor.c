@@ -447,6 +447,74 @@ static void emit_injection(struct doctor *doctor, const struct diagnosed_process
 	emit_end(doctor->out);
 }
 
+/* ---- what attach --inject=exact would do ---- */
+
+static void put_exact_functions(struct doctor *doctor, const struct inject_python *python)
+{
+	static const char *const domains[] = { "raw", "mem", "object" };
+	static const char *const operations[] = { "malloc", "calloc", "realloc", "free" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(domains); i++)
+		for (size_t k = 0; k < ARRAY_SIZE(operations); k++)
+			if (begin_text(doctor, true))
+				emit_line(doctor->out, "  %s.%s: the pointer at 0x%" PRIx64 ", now to 0x%" PRIx64, domains[i],
+					  operations[k], python->word[i][k].address, python->word[i][k].was);
+}
+
+/* Its memory is in the control group of the process. */
+static void put_exact_memory(struct emitter *out, const struct exact_plan *plan, uint64_t thread_nr)
+{
+	char small[UNIT_TEXT_MAX], thread[UNIT_TEXT_MAX];
+
+	emit_line(out, "  memory: %s%s for blocks of up to 512 bytes, %" PRIu64 " bytes a larger block, %" PRIu64
+		  " bytes a node of the trie, up to %s for each of %" PRIu64 " thread%s",
+		  plan->small_bytes_most ? "now up to " : plan->is_python ? "half of its arenas" : "half of the memory that they lie in",
+		  plan->small_bytes_most ? format_size(small, plan->small_bytes_most, false) : "", plan->large_block_bytes,
+		  plan->node_bytes, format_size(thread, plan->thread_bytes_most, false), thread_nr, plural(thread_nr));
+}
+
+static void emit_exact(struct doctor *doctor, const struct diagnosed_process *process)
+{
+	const struct exact_plan *plan = process->exact;
+	struct emitter *out = doctor->out;
+
+	emit_object(out, "exact");
+	emit_bool(out, "works", plan);
+	emit_known(out, "why", plan ? NULL : process->not_exact.text);
+	if (plan) {
+		if (plan->small_bytes_most)
+			emit_uint(out, "small_bytes_most", plan->small_bytes_most);
+		emit_uint(out, "large_block_bytes", plan->large_block_bytes);
+		emit_uint(out, "node_bytes", plan->node_bytes);
+		emit_uint(out, "thread_bytes_most", plan->thread_bytes_most);
+	}
+	emit_end(out);
+	doctor->heading = !plan ? "attach --inject=exact would be refused" : plan->is_python ?
+			  "attach --inject=exact would put hooks into the tables of CPython's allocators (threads are checked when they "
+			  "are stopped)" : "attach --inject=exact would put hooks at the entries of its allocators, as --inject does";
+	if (plan && begin_text(doctor, false)) {
+		put_exact_memory(out, plan, process->thread_nr);
+		if (plan->is_python)
+			put_exact_functions(doctor, &plan->python);
+	} else if (!plan && *process->not_exact.text && begin_text(doctor, false)) {
+		emit_line(out, "  %s", process->not_exact.text);
+	}
+}
+
+/* ---- which way, when ---- */
+
+static void put_advice(struct doctor *doctor)
+{
+#define ADVICE(when, command, what) { when, command ": " what },
+	static const struct {
+		const char *when, *how;
+	} rows[] = { WAYS_ADVICE(ADVICE) };
+
+	doctor->heading = "which way, when";
+	for (size_t i = 0; i < ARRAY_SIZE(rows) && begin_text(doctor, false); i++)
+		emit_line(doctor->out, "  %-*s %s", CHECK_WIDTH, rows[i].when, rows[i].how);
+}
+
 /* ---- files ---- */
 
 static const struct {
@@ -529,7 +597,10 @@ static void emit_diagnosed_process(struct doctor *doctor, const struct diagnosed
 	emit_allocators(doctor, process);
 	emit_diagnosed_probes(doctor, process);
 	emit_injection(doctor, process);
+	emit_exact(doctor, process);
 	emit_files(doctor, process);
+	if (process->records)
+		put_advice(doctor);
 	emit_end(out);
 }
 
@@ -554,6 +625,9 @@ int doctor_put_injection(FILE *file, const struct diagnosis *diagnosis)
 	struct emitter out = emit_to(file, false);
 	struct doctor doctor = { .out = &out, .is_verbose = true };
 
-	emit_injection(&doctor, &diagnosis->process);
+	if (diagnosis->process.exact)
+		emit_exact(&doctor, &diagnosis->process);
+	else
+		emit_injection(&doctor, &diagnosis->process);
 	return emit_finish(&out);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "elf/allocators.h"
 #include "elf/elf_object.h"
 #include "elf/known_functions.h"
@@ -136,6 +137,23 @@ static int read_signs(struct elf_object *elf, struct probe_info *ret)
 	return err == -ENOMEM ? err : 0;
 }
 
+/* By which functions a program becomes another one. Libraries have such functions for their callers. */
+static int read_exec(struct elf_object *elf, struct probe_info *ret)
+{
+	static const char *const execs[] = {
+		"execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve", "execveat",
+	};
+	static const char *const loaders[] = { "_r_debug", "_dl_debug_addr" }; /* glibc, musl: for debuggers */
+	bool is_program = *ret->interpreter;
+	size_t row;
+	int err = is_program ? elf_object__find_name(elf, execs, ARRAY_SIZE(execs), &row) :
+		  ret->entry ? elf_object__find_name(elf, loaders, ARRAY_SIZE(loaders), &row) : -ENOENT;
+
+	ret->calls_exec = !err && is_program;
+	ret->is_loader = !err && !is_program;
+	return err == -ENOMEM ? err : 0;
+}
+
 static int read_sampler(struct elf_object *elf, struct probe_info *ret)
 {
 	ret->sampler = malloc(sizeof(*ret->sampler));
@@ -161,7 +179,7 @@ int probe_info_read(int fd, const struct functions_wanted *wanted, struct probe_
 	*ret = (struct probe_info){ .entry = elf_object__entry(elf) };
 	strcpy(ret->build_id, elf_object__build_id(elf));
 	elf_object__interpreter(elf, ret->interpreter, sizeof(ret->interpreter));
-	err = read_functions(elf, wanted, ret) ?: read_signs(elf, ret) ?: read_sampler(elf, ret);
+	err = read_functions(elf, wanted, ret) ?: read_signs(elf, ret) ?: read_exec(elf, ret) ?: read_sampler(elf, ret);
 	if (err)
 		probe_info_release(ret);
 	elf_object__close(elf);
@@ -228,7 +246,7 @@ bool probe_info_are_sound(const struct probe_info *probe_info,
 	    probe_info->function_nr > OBJECT_FUNCTIONS_MAX || probe_info->copies_text > text_copy_nr ||
 	    probe_info->heaps & ~RUNTIME_HEAP_BITS ||
 	    probe_info->nameless_heap > DOMAIN_MIMALLOC ||
-	    probe_info->has_sampler > 1 || (probe_info->sampler && !sampler_places_are_sound(probe_info->sampler, file_bytes)))
+	    probe_info->calls_exec > 1 || probe_info->is_loader > 1 || probe_info->has_sampler > 1 || (probe_info->sampler && !sampler_places_are_sound(probe_info->sampler, file_bytes)))
 		return false;
 	if (probe_info->functions_err &&
 	    (probe_info->function_nr ||

@@ -58,6 +58,8 @@ struct probe_info {
 	uint32_t function_nr;  /* sorted by name, then address */
 	uint64_t heaps;	       /* of RUNTIME_HEAP_BITS (runtime_detect.h) */
 	uint32_t has_more_heaps; /* known_functions.h */
+	uint32_t calls_exec;   /* a program that names a function by which it becomes another one */
+	uint32_t is_loader;    /* a dynamic linker, which can be started as a program, too */
 	uint32_t has_sampler;  /* it has probes of a sampler, perhaps unusable ones */
 	struct object_function *function;
 	struct sampler_places *sampler; /* NULL unless has_sampler */

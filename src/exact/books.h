@@ -4,7 +4,7 @@
 
 /*
  * The books of a process that records its own blocks: a sparse memory file that the process maps and writes
- * (python_hooks.c), and that the recorder reads (books_reader.h). The file outlives the process.
+ * (python_hooks.c, exact_preload.c), and that the recorder reads (books_reader.h). The file outlives the process.
  *
  *	head			counts, and what the recorder says to the hooks
  *	threads			a slot for each thread: its memo of its last walk, and its totals
@@ -12,7 +12,9 @@
  *	levels			a hash of addresses: larger blocks. A full neighbourhood makes the next level, of double size
  *	handed			blocks that were freed while a snapshot was read that they belong to
  *	buckets, nodes		the trie of tracebacks: a node is a frame and the node of its caller, and totals
- *	codes			code objects: where each is now, by hash; contents, by hash; texts
+ *	codes			Python: code objects: where each is now, by hash; contents, by hash; texts
+ *	known, tables		malloc: code of the process and its unwind tables, and stacks, as the recorder has found them
+ *	copies			malloc: stacks whose code was not known yet, which the recorder walks
  *
  * A block is in the books from after its allocator has returned until before the allocator has it back: so the
  * allocator's own hand-over orders threads, and a word has one writer at a time.
@@ -23,9 +25,16 @@
 #include <stdint.h>
 
 #include "shared/python_types.h"
+#include "shared/unwind_types.h"
 
 #define BOOKS_MAGIC "asbooks" /* with its NUL */
 #define BOOKS_VERSION 1
+
+/* The allocator whose blocks they have. */
+enum books_kind {
+	BOOKS_OF_PYTHON,
+	BOOKS_OF_MALLOC,
+};
 
 /* ---- the word of a block ---- */
 
@@ -59,19 +68,22 @@ enum books_loss {
 	BOOKS_LOST_HANDED,     /* blocks that a snapshot lacks, as they were freed while it was read */
 	BOOKS_UNSEEN_FREES,    /* blocks found in the books where the allocator has just given another: they were freed unseen */
 	BOOKS_DEEP,	       /* walks that had more than BOOKS_DEEPEST frames: outer ones are missing */
+	BOOKS_LOST_AMID,       /* blocks of a signal handler that has interrupted a hook */
 	BOOKS_LOSS_NR,
 };
 
 struct books_head {
 	char magic[8];
-	uint32_t version, pad;
+	uint32_t version, kind; /* enum books_kind */
 	/*
 	 * By the recorder, in one store: the epoch that blocks get at their birth, below BOOKS_EPOCHS_MAX; in the upper half
 	 * 0, or: blocks of epochs below this one are being read, and are handed over when they are freed. BOOKS_OFF: the hooks
 	 * only pass on.
 	 */
 	uint64_t now;
-	uint64_t pad2[5];
+	/* By the recorder: which struct books_known holds, by the last bit; how often code was replaced by other code. */
+	uint32_t known_nr, replaced_nr;
+	uint64_t pad2[4];
 	/* By the hooks, on another line of the cache. */
 	uint32_t chunk_nr, level_nr, node_nr, code_nr, handed_nr, pad3;
 	uint64_t text_bytes;
@@ -79,12 +91,16 @@ struct books_head {
 	uint32_t gone_nr; /* code objects that have ended */
 	uint64_t lost[BOOKS_LOSS_NR];
 	uint64_t compared, differ; /* walks, by hooks that were built to compare each with one without its memo (tests) */
+	uint64_t closed_nr;	   /* how often the process may have unmapped code: at the beginning and at the end of dlclose() */
+	uint64_t wanted_code, wanted_stack; /* addresses of which the recorder has said nothing yet; 0: none */
+	uint64_t copied_bytes;
+	uint64_t walked_bytes; /* by the recorder: so many of them are done */
 };
 
 /* ---- threads ---- */
 
 #define BOOKS_THREADS (1u << BLOCK_THREAD_BITS)
-#define BOOKS_THREAD_TRIES 8
+#define BOOKS_THREAD_TRIES 16
 #define BOOKS_TIMED_EACH 1024
 #define BOOKS_TIMED_MOST 20000 /* cycles: more are of a thread that has lost its processor meanwhile */
 #define BOOKS_DEEPEST 4096
@@ -94,6 +110,45 @@ struct books_head {
 struct books_frame {
 	uint64_t frame, instruction;
 	uint32_t node, pad;
+};
+
+/*
+ * A frame of native code in the memo of a thread; [0] is the outermost one. Where its return address lay, and what it was,
+ * is in a table of its own, which a walk compares first.
+ */
+struct books_native_frame {
+	uint64_t sp, pc, fp;
+	uint64_t fp_at; /* where fp was read; 0: the frame that was called has the same one */
+	uint32_t node;
+	uint32_t flags; /* enum books_frame_flag */
+};
+
+enum books_frame_flag {
+	BOOKS_FRAME_EXACT = 1,	    /* pc is where a signal came, not a return address */
+	BOOKS_FRAME_UNCHECKED = 2,  /* it was found by words that the memo does not have */
+	BOOKS_FRAME_NEEDS_FP = 4,   /* a frame further out was found by its fp */
+	BOOKS_FRAME_FP_LOST = 8,
+	BOOKS_FRAME_GUESSED = 16,   /* by the frame pointer of code without a table */
+};
+
+#define BOOKS_NATIVE_DEEPEST 512
+
+/* Counts of a thread for a node, which are not added to its totals yet. */
+struct books_count {
+	uint32_t node, pad;
+	uint64_t allocations, allocated_bytes, temporary, temporary_bytes;
+};
+
+#define BOOKS_COUNTS 512
+
+struct books_native {
+	uint64_t stack_low, stack_high; /* can be read */
+	uint64_t own_low, own_high;	 /* the thread's own stack; 0, 0: not known */
+	uint64_t known_nr, closed_nr, replaced_nr; /* of the head, when the memo was made; the last one with closed_nr above */
+	struct { uint64_t place, word; } check[BOOKS_NATIVE_DEEPEST];
+	uint64_t needs_fp[BOOKS_NATIVE_DEEPEST / 64]; /* bit i: frame[i].fp was read at fp_at, and is needed */
+	struct books_native_frame frame[BOOKS_NATIVE_DEEPEST], walk[BOOKS_NATIVE_DEEPEST + 1];
+	struct books_count count[BOOKS_COUNTS];
 };
 
 struct books_child {
@@ -112,13 +167,20 @@ struct books_thread {
 	uint64_t cycles; /* of the time stamp counter, in one of BOOKS_TIMED_EACH blocks that were entered, or freed */
 	uint64_t pointer; /* the thread pointer of thread pointer_tid */
 	uint32_t pointer_tid, pad;
+	uint64_t created; /* allocations when an object last began in the latest block: objects that begin there later are of a free list */
+	uint64_t recreations; /* objects that began in blocks that were there */
 	uint64_t passed; /* a larger block that the object domain frees: the raw domain's free of it is not another one */
 	uint32_t frame_nr; /* of the last walk: frame[1] is the outermost one */
 	uint32_t slot; /* its own number */
-	uint16_t place[BOOKS_PLACES]; /* of frames in frame[], by address */
-	struct books_frame frame[BOOKS_DEEPEST + 1];
 	struct books_child child[BOOKS_CHILDREN];
-	struct { uint64_t frame, instruction; } pending[BOOKS_DEEPEST + 1];
+	union {
+		struct {
+			uint16_t place[BOOKS_PLACES]; /* of frames in frame[], by address */
+			struct books_frame frame[BOOKS_DEEPEST + 1];
+			struct { uint64_t frame, instruction; } pending[BOOKS_DEEPEST + 1];
+		};
+		struct books_native native;
+	};
 };
 
 /* ---- blocks ---- */
@@ -152,7 +214,21 @@ struct books_large {
 #define BOOKS_RAW_WORD UINT64_MAX
 
 /*
- * Node 0 is the root; parents have smaller numbers. The word is PYTHON_FRAME_WORD(), without its top bit: code, instruction.
+ * Malloc's books: the child of the root. How the walk ended (enum unwind_end), and of which code: replaced_nr of the head.
+ * BOOKS_END_COPIED: there are no frames below it, and the number is where the copy of the stack begins, in units of 8 bytes.
+ * Other words are addresses of code, with these marks.
+ */
+#define BOOKS_END (UINT64_C(1) << 63)
+#define BOOKS_END_WORD(end, number) (BOOKS_END | (uint64_t)(end) << 48 | (uint32_t)(number))
+#define BOOKS_END_OF(word) ((uint32_t)((word) >> 48) & 0xff)
+#define BOOKS_END_NUMBER(word) ((uint32_t)(word))
+#define BOOKS_END_COPIED 0x80
+#define BOOKS_PC_GUESSED (UINT64_C(1) << 62)
+#define BOOKS_PC_EXACT (UINT64_C(1) << 61)
+#define BOOKS_PC(word) ((word) & ((UINT64_C(1) << BOOKS_ADDRESS_BITS) - 1))
+
+/*
+ * Node 0 is the root; parents have smaller numbers. Python's word is PYTHON_FRAME_WORD(), without its top bit: code, instruction.
  * The totals are the ones of struct churn, of the blocks whose traceback ends here. They have one writer at a time, which
  * holds the GIL; below a node of BOOKS_RAW_WORD they are added up by atomic instructions.
  */
@@ -191,6 +267,41 @@ struct books_gone {
 	uint64_t from, to;
 };
 
+/* ---- native code ---- */
+
+#define BOOKS_REGIONS_MAX 8192
+#define BOOKS_RANGES_MAX 4096
+
+/* Code of the process. Its members are as in struct unwind_object; words lie in the tables of the books. */
+struct books_region {
+	uint64_t start, end;
+	uint64_t delta; /* address in the file - address in the process */
+	uint64_t first_page;
+	uint32_t page_nr; /* 0: there is no table, and there will be none: first_page says why (enum unwind_end) */
+	uint32_t page_at, rule_at, row_at;
+	uint64_t entry, entry_end;
+};
+
+/* Code and stacks that the recorder has found, by address. There are two; the recorder writes the one that does not hold. */
+struct books_known {
+	uint64_t closed_nr; /* of the head, before the recorder looked: with another one now, its code does not hold */
+	uint32_t region_nr, range_nr;
+	struct books_region region[BOOKS_REGIONS_MAX];
+	struct { uint64_t start, end; } range[BOOKS_RANGES_MAX]; /* stacks that hooks have asked for */
+};
+
+#define BOOKS_TABLE_WORDS (1u << 27) /* of 8 bytes */
+
+/* A stack, from sp on. */
+struct books_copy {
+	uint64_t bytes; /* of the stack; written last */
+	uint64_t pc, sp, fp;
+};
+
+#define BOOKS_COPY_MOST (UINT64_C(64) << 10) /* of one stack */
+#define BOOKS_COPIES_WAITING (UINT64_C(64) << 20) /* that the recorder has not walked: the process has no more memory for them */
+#define BOOKS_COPIES_BYTES (UINT64_C(1) << 30)
+
 /* ---- where everything is ---- */
 
 #define BOOKS_PAGE UINT64_C(4096)
@@ -208,10 +319,15 @@ struct books_gone {
 #define BOOKS_AT_CONTENTS (BOOKS_AT_CODE_SLOTS + sizeof(struct books_code_slot) * BOOKS_CODE_SLOTS) /* uint32_t: ids, by hash of the text */
 #define BOOKS_AT_CODES (BOOKS_AT_CONTENTS + UINT64_C(4) * BOOKS_CODE_SLOTS) /* uint32_t: the place of a text, in units of 8 bytes, by id */
 #define BOOKS_AT_TEXT (BOOKS_AT_CODES + UINT64_C(4) * BOOKS_CODES_MAX)
-#define BOOKS_BYTES (BOOKS_AT_TEXT + BOOKS_TEXT_BYTES)
+#define BOOKS_KNOWN_BYTES (UINT64_C(1) << 20)
+#define BOOKS_AT_KNOWN (BOOKS_AT_TEXT + BOOKS_TEXT_BYTES)
+#define BOOKS_AT_TABLES (BOOKS_AT_KNOWN + 2 * BOOKS_KNOWN_BYTES)
+#define BOOKS_AT_COPIES (BOOKS_AT_TABLES + UINT64_C(8) * BOOKS_TABLE_WORDS)
+#define BOOKS_BYTES (BOOKS_AT_COPIES + BOOKS_COPIES_BYTES)
 
 _Static_assert(sizeof(struct books_thread) <= BOOKS_THREAD_BYTES, "a slot has room for a thread");
 _Static_assert(sizeof(struct books_head) <= BOOKS_PAGE, "a page");
+_Static_assert(sizeof(struct books_known) <= BOOKS_KNOWN_BYTES, "room for all of it");
 _Static_assert(BOOKS_BYTES % BOOKS_PAGE == 0, "whole pages");
 
 #endif

@@ -22,6 +22,7 @@ struct quiet_thread {
 
 struct books {
 	int fd;
+	enum books_kind kind;
 	struct books_head *head; /* its first page, which the recorder writes, too */
 	uint64_t *epoch; /* when each began, ns */
 	size_t epoch_nr, epoch_alloc;
@@ -44,6 +45,21 @@ struct books {
 
 /* Holes are zeros, and stay holes. 0 or a negative errno. */
 int read_books_at(const struct books *books, uint64_t at, void *to, size_t bytes);
+
+/* The next range with data in [*at, end). False: no data follow. */
+bool next_books_data(const struct books *books, uint64_t *at, uint64_t end, uint64_t *ret_end);
+
+/* Called with elements of a table that are not in holes. */
+typedef int (*books_elements_fn)(void *what, const void *element, uint64_t first, uint64_t nr);
+
+/* All elements with data in [first, end) of the table at `at`. */
+int read_books_elements(const struct books *books, uint64_t at, uint64_t first, uint64_t end, size_t bytes, books_elements_fn fn,
+			void *what);
+
+static inline uint64_t books_thread_at(uint32_t slot)
+{
+	return BOOKS_AT_THREADS + slot * BOOKS_THREAD_BYTES;
+}
 
 /* A number of the head, which the process writes; at most `most`. */
 uint32_t books_number(const uint32_t *place, uint32_t most);

@@ -37,8 +37,7 @@ int read_books_at(const struct books *books, uint64_t at, void *to, size_t bytes
 	return 0;
 }
 
-/* The next range with data in [*at, end). False: no data follow. */
-static bool next_data(const struct books *books, uint64_t *at, uint64_t end, uint64_t *ret_end)
+bool next_books_data(const struct books *books, uint64_t *at, uint64_t end, uint64_t *ret_end)
 {
 	off_t data = lseek(books->fd, *at, SEEK_DATA), hole;
 
@@ -50,18 +49,14 @@ static bool next_data(const struct books *books, uint64_t *at, uint64_t end, uin
 	return *ret_end > *at;
 }
 
-/* Called with elements of a table that are not in holes. */
-typedef int (*elements_fn)(void *what, const void *element, uint64_t first, uint64_t nr);
-
-/* All elements with data in [first, end) of the table at `at`. */
-static int read_elements(const struct books *books, uint64_t at, uint64_t first, uint64_t end, size_t bytes, elements_fn fn,
-			 void *what)
+int read_books_elements(const struct books *books, uint64_t at, uint64_t first, uint64_t end, size_t bytes, books_elements_fn fn,
+			void *what)
 {
 	uint64_t from = at + first * bytes, to = at + end * bytes, data_end, most = READ_BYTES / bytes;
 	void *element = malloc(most * bytes);
 	int err = element ? 0 : -ENOMEM;
 
-	while (!err && next_data(books, &from, to, &data_end)) {
+	while (!err && next_books_data(books, &from, to, &data_end)) {
 		uint64_t i = (from - at) / bytes, last = (data_end - at + bytes - 1) / bytes;
 
 		i = i < first ? first : i;
@@ -117,7 +112,7 @@ static bool is_file_of_books(int fd)
 	return seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, &st) && (uint64_t)st.st_size == BOOKS_BYTES;
 }
 
-int books_open(int fd, uint64_t now_ns, struct books **ret)
+int books_open(int fd, enum books_kind kind, uint64_t now_ns, struct books **ret)
 {
 	struct books *books = calloc(1, sizeof(*books));
 	int err = books ? 0 : -ENOMEM;
@@ -129,6 +124,7 @@ int books_open(int fd, uint64_t now_ns, struct books **ret)
 		return err ?: -EINVAL;
 	}
 	books->fd = fd;
+	books->kind = kind;
 	books->opened_ns = monotonic_now_ns();
 	books->opened_cycles = cycles_now();
 	books->tid = calloc(BOOKS_THREADS, sizeof(*books->tid));
@@ -140,7 +136,7 @@ int books_open(int fd, uint64_t now_ns, struct books **ret)
 		books->head = NULL;
 	}
 	if (!err && (memcmp(books->head->magic, BOOKS_MAGIC, sizeof(books->head->magic)) ||
-		     books->head->version != BOOKS_VERSION))
+		     books->head->version != BOOKS_VERSION || books->head->kind != kind))
 		err = -EINVAL;
 	if (!books->tid || !books->quiet || !books->owned)
 		err = -ENOMEM;
@@ -184,11 +180,6 @@ struct thread_head {
 
 _Static_assert(offsetof(struct thread_head, cycles) == offsetof(struct books_thread, cycles), "the same members");
 
-static uint64_t thread_at(uint32_t slot)
-{
-	return BOOKS_AT_THREADS + slot * BOOKS_THREAD_BYTES;
-}
-
 typedef int (*thread_fn)(void *what, uint32_t slot, const struct thread_head *thread);
 
 static int add_owner(struct books *books, uint32_t slot, uint32_t until)
@@ -217,14 +208,14 @@ static int read_threads(struct books *books, thread_fn fn, void *what)
 	uint64_t at = BOOKS_AT_THREADS, data_end;
 	int err = 0;
 
-	while (!err && next_data(books, &at, BOOKS_AT_DIRECTORY, &data_end)) {
+	while (!err && next_books_data(books, &at, BOOKS_AT_DIRECTORY, &data_end)) {
 		uint32_t slot = (at - BOOKS_AT_THREADS) / BOOKS_THREAD_BYTES;
 		struct thread_head thread;
 
-		err = read_books_at(books, thread_at(slot), &thread, sizeof(thread));
+		err = read_books_at(books, books_thread_at(slot), &thread, sizeof(thread));
 		if (!err && thread.tid)
 			err = note_owner(books, slot, thread.tid) ?: fn(what, slot, &thread);
-		at = thread_at(slot + 1);
+		at = books_thread_at(slot + 1);
 	}
 	if (!err)
 		books->looked = books->epoch_nr - 1;
@@ -266,7 +257,7 @@ static int find_free_slot(void *freeing_, uint32_t slot, const struct thread_hea
 /* If another thread has just taken it over, it stays. */
 static void free_slot(struct books *books, uint32_t slot, uint32_t until)
 {
-	struct books_thread *thread = mmap(NULL, BOOKS_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, books->fd, thread_at(slot));
+	struct books_thread *thread = mmap(NULL, BOOKS_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, books->fd, books_thread_at(slot));
 	uint32_t tid = books->tid[slot];
 	uint64_t inside;
 
@@ -338,7 +329,7 @@ static int await_thread(void *waiting_, uint32_t slot, const struct thread_head 
 		if (monotonic_now_ns() >= waiting->until_ns)
 			return -EAGAIN;
 		pause_ns(HOOK_LOOK_NS);
-		err = read_books_at(waiting->books, thread_at(slot), &now, sizeof(now));
+		err = read_books_at(waiting->books, books_thread_at(slot), &now, sizeof(now));
 	}
 	return err;
 }
@@ -512,7 +503,7 @@ static int read_chunks(void *read_, const void *chunks, uint64_t first, uint64_t
 			continue;
 		read->is_read[chunk[i]] = 1;
 		read->address = (first + i) << BOOKS_CHUNK_SHIFT;
-		err = read_elements(read->books, BOOKS_AT_CHUNKS + UINT64_C(8) * BOOKS_CHUNK_WORDS * (chunk[i] - 1), 0,
+		err = read_books_elements(read->books, BOOKS_AT_CHUNKS + UINT64_C(8) * BOOKS_CHUNK_WORDS * (chunk[i] - 1), 0,
 				    BOOKS_CHUNK_WORDS, 8, read_words, read);
 	}
 	return err;
@@ -524,7 +515,7 @@ static int read_small_blocks(struct books *books)
 	int err;
 
 	read.is_read = calloc(read.chunk_nr + 1, 1);
-	err = read.is_read ? read_elements(books, BOOKS_AT_DIRECTORY, 0, BOOKS_DIRECTORY_NR, 4, read_chunks, &read) : -ENOMEM;
+	err = read.is_read ? read_books_elements(books, BOOKS_AT_DIRECTORY, 0, BOOKS_DIRECTORY_NR, 4, read_chunks, &read) : -ENOMEM;
 	free(read.is_read);
 	return err;
 }
@@ -605,10 +596,10 @@ static int collect_blocks(struct books *books)
 
 	books->block_nr = 0;
 	err = read_small_blocks(books) ?:
-	      read_elements(books, BOOKS_AT_LEVELS, 0, levels_nr, sizeof(struct books_large), read_large, books);
+	      read_books_elements(books, BOOKS_AT_LEVELS, 0, levels_nr, sizeof(struct books_large), read_large, books);
 	read_nr = books->block_nr;
 	err = err ?: await_hooks(books); /* those that were handing over */
-	err = err ?: read_elements(books, BOOKS_AT_HANDED, 0, books_number(&books->head->handed_nr, BOOKS_HANDED_MAX),
+	err = err ?: read_books_elements(books, BOOKS_AT_HANDED, 0, books_number(&books->head->handed_nr, BOOKS_HANDED_MAX),
 				   sizeof(struct books_large), read_handed, books);
 	return err ?: unite_handed(books, read_nr);
 }
@@ -621,68 +612,6 @@ int books_read_blocks(struct books *books, books_block_fn fn, void *what)
 		end_cut(books);
 	for (size_t i = 0; i < books->block_nr && !err; i++)
 		err = fn(what, &books->block[i]);
-	return err;
-}
-
-/* ---- tracebacks ---- */
-
-struct trie {
-	struct books_node *node;
-	uint64_t nr; /* numbers below this one are there */
-	uint64_t *frame;
-	uint32_t most;
-};
-
-/* Parents have smaller numbers. */
-static uint32_t frames_of_node(const struct trie *trie, uint32_t node)
-{
-	uint32_t nr = 0;
-
-	while (node && nr < BOOKS_DEEPEST) {
-		const struct books_node *at = &trie->node[node];
-
-		if (at->word != BOOKS_RAW_WORD && nr < trie->most)
-			trie->frame[nr] = at->word;
-		nr += at->word != BOOKS_RAW_WORD;
-		node = at->parent < node ? at->parent : 0;
-	}
-	return nr;
-}
-
-static int read_nodes(void *trie_, const void *nodes, uint64_t first, uint64_t nr)
-{
-	struct trie *trie = trie_;
-
-	memcpy(&trie->node[first], nodes, nr * sizeof(*trie->node));
-	return 0;
-}
-
-/* Takes memory for the nodes that are there, whatever their number says. 0 or -ENOMEM, or an error of the file. */
-static int read_trie(const struct books *books, uint32_t most, struct trie *ret)
-{
-	*ret = (struct trie){ .nr = books_number(&books->head->node_nr, BOOKS_NO_NODE - 1) + UINT64_C(1), .most = most };
-	ret->node = calloc(ret->nr, sizeof(*ret->node));
-	ret->frame = calloc(most + 1, sizeof(*ret->frame));
-	if (!ret->node || !ret->frame)
-		return -ENOMEM;
-	return read_elements(books, BOOKS_AT_NODES, 0, ret->nr, sizeof(*ret->node), read_nodes, ret);
-}
-
-int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, void *what)
-{
-	struct trie trie;
-	int err = read_trie(books, most, &trie);
-
-	for (uint32_t i = 0; !err && i < trie.nr; i++) {
-		struct books_stack stack = { .id = i, .frame = trie.frame, .totals = trie.node[i] };
-
-		if (!stack.totals.allocations)
-			continue;
-		stack.frame_nr = frames_of_node(&trie, i);
-		err = fn(what, &stack);
-	}
-	free(trie.node);
-	free(trie.frame);
 	return err;
 }
 

@@ -21,8 +21,8 @@
 
 struct books;
 
-/* Takes over the descriptor, which is sealed against other sizes. -EINVAL: these are no books, or of another version. */
-int books_open(int fd, uint64_t now_ns, struct books **ret);
+/* Takes over the descriptor, which is sealed against other sizes. -EINVAL: these are no books, or of another version or kind. */
+int books_open(int fd, enum books_kind kind, uint64_t now_ns, struct books **ret);
 void books_close(struct books *books); /* may be NULL */
 
 /*
@@ -49,10 +49,15 @@ struct books_block {
 typedef int (*books_block_fn)(void *what, const struct books_block *block);
 int books_read_blocks(struct books *books, books_block_fn fn, void *what);
 
-/* frame[]: code id << 32 | instruction, the innermost first; as many as `most`, of frame_nr in all. */
+/*
+ * frame[]: the innermost first; kept_nr: as many as `most`, of frame_nr in all. Python's: code id << 32 | instruction. Malloc's: an address,
+ * with BOOKS_PC_GUESSED and BOOKS_PC_EXACT.
+ */
 struct books_stack {
-	uint32_t id, frame_nr; /* id: its node; different ones may have the same frames */
+	uint32_t id; /* its node; different ones may have the same frames */
+	uint32_t frame_nr, kept_nr;
 	const uint64_t *frame;
+	uint64_t end; /* malloc's: BOOKS_END_WORD(); 0: the process has written none */
 	struct books_node totals;
 };
 

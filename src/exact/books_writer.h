@@ -3,8 +3,12 @@
 #define ALLOCSNAP_EXACT_BOOKS_WRITER_H
 
 /*
- * Writes the books (books.h) in the process that they belong to: the slot of the running thread, and the entries of blocks. It
- * is part of the file that is put into the process, once.
+ * Writes the books (books.h) in the process that they belong to: the slot of the running thread, the entries of blocks, and
+ * the trie. It is part of one file, which defines before
+ *
+ *	BOOKS_BASE	where the books are mapped
+ *	BOOKS_ARE_ON	whether they are this process's; a forked child has 0 there
+ *	BOOKS_OWN_TID	the number of the thread
  */
 
 #include <stdbool.h>
@@ -12,21 +16,13 @@
 #include <stdint.h>
 
 #include "exact/books.h"
-#include "exact/python_hooks.h"
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define HIDDEN __attribute__((visibility("hidden")))
 #define LOAD(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
 
-HIDDEN struct python_hooks python_hooks = { .books = 1 }; /* in .data */
-HIDDEN __attribute__((aligned(PYTHON_HOOKS_ON_BYTES))) union {
-	volatile uint64_t is_on;
-	char page[PYTHON_HOOKS_ON_BYTES];
-} python_hooks_on;
-
-#define SETTINGS (&python_hooks)
-#define BOOKS_AS(type, at) ((type *)(python_hooks.books + (at)))
+#define BOOKS_AS(type, at) ((type *)(BOOKS_BASE + (at)))
 #define HEAD BOOKS_AS(struct books_head, BOOKS_AT_HEAD)
 #define NODES BOOKS_AS(struct books_node, BOOKS_AT_NODES)
 
@@ -43,20 +39,7 @@ static uint64_t word_at(uint64_t address)
 	return __atomic_load_n((const uint64_t *)address, __ATOMIC_RELAXED);
 }
 
-static uint32_t half_at(uint64_t address)
-{
-	return __atomic_load_n((const uint32_t *)address, __ATOMIC_RELAXED);
-}
-
 /* ---- threads ---- */
-
-static inline uint32_t own_tid(void)
-{
-	uint32_t tid;
-
-	__asm__("movl %%fs:%c1, %0" : "=r"(tid) : "i"(PYTHON_HOOKS_TID_AT));
-	return tid;
-}
 
 /* Threads of now have different ones; a later thread gets the one of a thread that has ended. */
 static inline uint64_t own_thread_pointer(void)
@@ -72,6 +55,14 @@ static inline struct books_thread *thread_slot(uint32_t slot)
 	return BOOKS_AS(struct books_thread, BOOKS_AT_THREADS + slot % BOOKS_THREADS * BOOKS_THREAD_BYTES);
 }
 
+/* It has no memo, and knows no stack. To Python, the words of native are a place where there is no frame. */
+static inline void forget_stack(struct books_thread *thread)
+{
+	thread->frame_nr = 0;
+	thread->native.own_low = thread->native.own_high = 0;
+	thread->native.stack_low = thread->native.stack_high = 0;
+}
+
 /* `was`: 0, or a thread that has ended. */
 static bool take_thread_slot(uint32_t slot, uint32_t was, uint32_t tid)
 {
@@ -81,7 +72,7 @@ static bool take_thread_slot(uint32_t slot, uint32_t was, uint32_t tid)
 		return false;
 	thread->slot = slot % BOOKS_THREADS;
 	thread->inside = thread->latest = thread->passed = 0;
-	thread->frame_nr = 0;
+	forget_stack(thread);
 	__atomic_store_n(&thread->pointer, own_thread_pointer(), __ATOMIC_RELAXED);
 	__atomic_store_n(&thread->pointer_tid, tid, __ATOMIC_RELEASE);
 	return true;
@@ -114,10 +105,15 @@ static __attribute__((noinline)) struct books_thread *find_thread_slowly(uint32_
 	return NULL;
 }
 
+/* Stacks of one size lie at equal distances: pointers to them differ by multiples of it. */
+static inline uint32_t first_slot_of(uint64_t thread_pointer)
+{
+	return (thread_pointer ^ thread_pointer >> 15) * MULTIPLIER >> (64 - BLOCK_THREAD_BITS);
+}
+
 static inline struct books_thread *find_thread_slot(void)
 {
-	uint64_t pointer = own_thread_pointer();
-	uint32_t tid = own_tid(), first = pointer >> 12 ^ pointer >> 20;
+	uint32_t tid = BOOKS_OWN_TID, first = first_slot_of(own_thread_pointer());
 	struct books_thread *thread = thread_slot(first);
 
 	return likely(LOAD(thread->tid) == tid) ? thread : find_thread_slowly(first, tid);
@@ -136,6 +132,14 @@ static inline bool is_inside(const struct books_thread *thread, uint64_t stack)
 	return unlikely(inside) && stack - inside > STACK_MOST;
 }
 
+/* A handler has jumped out of a hook: two words that belong together may not be of the same time. */
+static __attribute__((noinline)) void forget_half_written(struct books_thread *thread)
+{
+	forget_stack(thread);
+	for (int i = 0; i < BOOKS_CHILDREN; i++)
+		thread->child[i] = (struct books_child){};
+}
+
 static inline uint64_t hook_stack_pointer(void)
 {
 	uint64_t pointer;
@@ -148,19 +152,18 @@ static inline uint64_t hook_stack_pointer(void)
 struct hook {
 	struct books_thread *thread; /* NULL: it is not */
 	uint64_t now;		     /* of the head */
+	const uint64_t *frame;	     /* native: where rbp is saved, and the return address */
 };
 
-static inline struct hook begin_hook(void)
+static inline struct hook begin_hook_in(struct books_thread *thread)
 {
 	struct hook hook = {};
 	uint64_t stack = hook_stack_pointer();
-	struct books_thread *thread;
 
-	if (unlikely(!python_hooks_on.is_on))
-		return hook;
-	thread = find_thread_slot();
 	if (unlikely(!thread) || is_inside(thread, stack))
 		return hook;
+	if (unlikely(thread->inside))
+		forget_half_written(thread);
 	*(volatile uint64_t *)&thread->inside = stack; /* before `now` is loaded: the recorder makes the barrier */
 	hook.now = *(volatile uint64_t *)&HEAD->now;
 	if (unlikely(hook.now == BOOKS_OFF))
@@ -170,10 +173,40 @@ static inline struct hook begin_hook(void)
 	return hook;
 }
 
+static inline struct hook begin_hook(void)
+{
+	return likely(BOOKS_ARE_ON) ? begin_hook_in(find_thread_slot()) : (struct hook){};
+}
+
 static inline void end_hook(const struct hook *hook)
 {
 	*(volatile uint64_t *)&hook->thread->left = hook->thread->left + 1;
 	*(volatile uint64_t *)&hook->thread->inside = 0;
+}
+
+/* ---- the trie ---- */
+
+static uint32_t find_or_add_node(uint32_t parent, uint64_t word)
+{
+	uint64_t hash = (word ^ (uint64_t)parent << 40 ^ parent) * MULTIPLIER;
+	uint32_t *bucket = BOOKS_AS(uint32_t, BOOKS_AT_BUCKETS) + (hash >> 32) % BOOKS_BUCKETS, id = 0;
+
+	for (;;) {
+		uint32_t first = __atomic_load_n(bucket, __ATOMIC_ACQUIRE);
+
+		for (uint32_t i = first; i; i = NODES[i].next)
+			if (NODES[i].word == word && NODES[i].parent == parent)
+				return i;
+		if (!id)
+			id = __atomic_add_fetch(&HEAD->node_nr, 1, __ATOMIC_RELAXED);
+		if (id >= BOOKS_NO_NODE) {
+			__atomic_store_n(&HEAD->node_nr, BOOKS_NO_NODE, __ATOMIC_RELAXED);
+			return BOOKS_NO_NODE;
+		}
+		NODES[id] = (struct books_node){ word, parent, first };
+		if (__atomic_compare_exchange_n(bucket, &first, id, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			return id;
+	}
 }
 
 /* ---- small blocks ---- */

@@ -2,7 +2,7 @@
 /* Functions that stand in front of a CPython's allocators (python_hooks.h), and enter each block into the books. */
 #include "exact/python_walk.h"
 
-/* ---- blocks ---- */
+/* ---- counts ---- */
 
 /* Several threads may use the raw domain at once. */
 static __attribute__((noinline)) uint32_t count_raw(struct books_thread *thread, uint32_t node, uint64_t size)
@@ -20,67 +20,23 @@ static __attribute__((noinline)) uint32_t count_raw(struct books_thread *thread,
 	return node;
 }
 
-/* The allocator gives an address that the books still have: the free before was not seen. */
-static __attribute__((noinline)) void forget_unseen_free(uint64_t address, uint64_t *place)
+/* The node of a block that has just been allocated. */
+static inline uint32_t count_allocation(const struct hook *hook, uint64_t size, bool is_raw)
 {
-	struct books_large *large = place && *place ? NULL : find_large(address);
-	uint64_t word = large ? large->word : place ? *place : 0;
+	uint32_t node = walk(hook->thread);
 
-	if (word & BLOCK_IS_LIVE)
-		count_books_loss(BOOKS_UNSEEN_FREES);
-	if (word & BLOCK_IS_CODE)
-		retire_code(address);
-	if (large)
-		__atomic_store_n(&large->address, 0, __ATOMIC_RELEASE);
+	if (is_raw)
+		return count_raw(hook->thread, node, size);
+	NODES[node].allocations++;
+	NODES[node].allocated_bytes += size;
+	return node;
 }
 
-/* One call of many shows what recording costs, and none of a thread's first calls. 0: this one is not timed. */
-static inline uint64_t begin_timing(uint64_t nr)
+static __attribute__((noinline)) void count_temporary(struct books_thread *thread, uint32_t id, uint64_t size, bool is_raw)
 {
-	return unlikely(nr % BOOKS_TIMED_EACH == BOOKS_TIMED_EACH - 1) ? __builtin_ia32_rdtsc() : 0;
-}
+	struct books_node *node = &NODES[id];
 
-static __attribute__((noinline)) void end_timing(struct books_thread *thread, uint64_t begun)
-{
-	uint64_t cycles = __builtin_ia32_rdtsc() - begun;
-
-	thread->cycles += cycles < BOOKS_TIMED_MOST ? cycles : BOOKS_TIMED_MOST;
-}
-
-/* Once the allocator has given it. */
-static inline void enter_in_books(const struct hook *hook, uint64_t address, uint64_t size, bool is_raw)
-{
-	struct books_thread *thread = hook->thread;
-	uint64_t word = BLOCK_IS_LIVE | (uint64_t)thread->slot << BLOCK_THREAD_SHIFT | hook->now << BLOCK_EPOCH_SHIFT, *place;
-	uint64_t begun = begin_timing(thread->allocations);
-	uint32_t node = walk(thread);
-
-	if (is_raw) {
-		node = count_raw(thread, node, size);
-	} else {
-		NODES[node].allocations++;
-		NODES[node].allocated_bytes += size;
-	}
-	if (unlikely(node == BOOKS_NO_NODE))
-		count_books_loss(BOOKS_LOST_TRACEBACKS);
-	word |= node;
-	place = likely(is_small(address, size)) ? small_word(address) : NULL;
-	if (unlikely(place && *place) || unlikely(!place && find_large(address)))
-		forget_unseen_free(address, place);
-	if (likely(place))
-		__atomic_store_n(place, word | size << BLOCK_SIZE_SHIFT, __ATOMIC_RELAXED);
-	else if (!put_in_books(&(struct books_large){ address, word, size }))
-		count_books_loss(BOOKS_LOST_BLOCKS);
-	thread->latest = address;
-	thread->allocations++;
-	if (unlikely(begun))
-		end_timing(thread, begun);
-}
-
-static __attribute__((noinline)) void count_temporary(uint64_t word, uint64_t size, bool is_raw)
-{
-	struct books_node *node = &NODES[BLOCK_NODE(word)];
-
+	(void)thread;
 	if (is_raw) {
 		__atomic_fetch_add(&node->temporary, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&node->temporary_bytes, size, __ATOMIC_RELAXED);
@@ -90,66 +46,7 @@ static __attribute__((noinline)) void count_temporary(uint64_t word, uint64_t si
 	}
 }
 
-/* A block of the snapshot that is being read. */
-static __attribute__((noinline)) void hand_over(const struct hook *hook, uint64_t address, uint64_t word, uint64_t size)
-{
-	uint32_t nr = __atomic_fetch_add(&HEAD->handed_nr, 1, __ATOMIC_RELAXED);
-
-	if (nr >= BOOKS_HANDED_MAX) {
-		__atomic_store_n(&HEAD->handed_nr, BOOKS_HANDED_MAX, __ATOMIC_RELAXED);
-		return count_books_loss(BOOKS_LOST_HANDED);
-	}
-	size |= hook->now >> 32 << BOOKS_HANDED_SHIFT;
-	BOOKS_AS(struct books_large, BOOKS_AT_HANDED)[nr] = (struct books_large){ address, word, size };
-}
-
-/* Each entry that is taken out passes here. */
-static inline void leave_word(const struct hook *hook, uint64_t address, uint64_t word, uint64_t size, bool is_raw)
-{
-	if (unlikely(word & BLOCK_IS_CODE))
-		retire_code(address);
-	if (unlikely(BLOCK_EPOCH(word) < hook->now >> 32))
-		hand_over(hook, address, word, size);
-	if (address == hook->thread->latest)
-		count_temporary(word, size, is_raw);
-}
-
-static __attribute__((noinline)) uint64_t leave_slowly(const struct hook *hook, uint64_t address, uint64_t *ret_size, bool is_raw)
-{
-	struct books_large *large = find_large(address);
-	uint64_t word = large ? large->word : 0;
-
-	if (!large)
-		goto unknown;
-	*ret_size = large->size;
-	leave_word(hook, address, word, large->size, is_raw);
-	__atomic_store_n(&large->address, 0, __ATOMIC_RELEASE);
-	if (word & BLOCK_IS_LIVE) {
-		hook->thread->frees++;
-		return word;
-	}
-unknown:
-	if (address != hook->thread->passed)
-		hook->thread->unknown_frees++;
-	hook->thread->passed = 0;
-	return 0;
-}
-
-/* Before the allocator has it back: then another thread may get it. Returns its word; 0: it was not in the books. */
-static inline uint64_t leave_block(const struct hook *hook, uint64_t address, uint64_t *ret_size, bool is_raw)
-{
-	uint64_t begun = begin_timing(hook->thread->frees), *place = small_word(address), word = likely(place) ? *place : 0;
-
-	if (unlikely(!(word & BLOCK_IS_LIVE)))
-		return leave_slowly(hook, address, ret_size, is_raw);
-	*ret_size = BLOCK_SIZE(word);
-	leave_word(hook, address, word, *ret_size, is_raw);
-	__atomic_store_n(place, 0, __ATOMIC_RELAXED);
-	hook->thread->frees++;
-	if (unlikely(begun))
-		end_timing(hook->thread, begun);
-	return word;
-}
+#include "exact/books_blocks.h"
 
 /* ---- the hooks: their context belongs to the functions that were there, so each pointer can be replaced by itself ---- */
 
@@ -193,17 +90,6 @@ static inline void *hook_calloc(int domain, void *ctx, size_t nr, size_t size)
 	return block;
 }
 
-#define SIZE_BITS (((UINT64_C(1) << BLOCK_SIZE_BITS) - 1) << BLOCK_SIZE_SHIFT)
-
-/* The block is there as it was, and was not freed. */
-static __attribute__((noinline)) void put_back(const struct hook *hook, uint64_t address, uint64_t word, uint64_t size)
-{
-	hook->thread->frees--;
-	word &= ~(SIZE_BITS | BLOCK_IS_CODE) & ((UINT64_C(1) << BLOCK_EPOCH_SHIFT) - 1);
-	if (!put_in_books(&(struct books_large){ address, word | hook->now << BLOCK_EPOCH_SHIFT, size }))
-		count_books_loss(BOOKS_LOST_BLOCKS);
-}
-
 /* Another thread may get the old address before the call returns. */
 static inline void *hook_realloc(int domain, void *ctx, void *was, size_t size)
 {
@@ -223,22 +109,6 @@ static inline void *hook_realloc(int domain, void *ctx, void *was, size_t size)
 	return block;
 }
 
-/*
- * A free amid another hook: tracemalloc drops a trace there, or a signal handler frees. The block of the outer call is not in
- * the books then.
- */
-static __attribute__((noinline)) void leave_amid_hook(uint64_t address, bool is_raw)
-{
-	struct hook hook = { .now = *(volatile uint64_t *)&HEAD->now };
-	uint64_t *place = small_word(address), size;
-
-	if (hook.now == BOOKS_OFF || !(place && *place ? *place & BLOCK_IS_LIVE : find_large(address) != NULL))
-		return;
-	hook.thread = find_thread_slot();
-	if (hook.thread)
-		leave_block(&hook, address, &size, is_raw);
-}
-
 /* pymalloc frees a larger block through the table of the raw domain, whose hook is called for it once more. */
 static inline void hook_free(int domain, void *ctx, void *block)
 {
@@ -255,6 +125,76 @@ static inline void hook_free(int domain, void *ctx, void *block)
 		leave_amid_hook((uint64_t)block, domain == PYTHON_RAW);
 	OLD(free_fn, domain, PYTHON_FREE)(ctx, block);
 }
+
+/* ---- objects, from 3.13 on ---- */
+
+/* A block begins before its object if the type says so. */
+static inline uint64_t block_with_object(uint64_t object)
+{
+	const struct python_offsets *offsets = &SETTINGS->offsets;
+	uint64_t flags = word_at(word_at(object + offsets->object_type) + PYTHON_TYPE_FLAGS);
+
+	if (flags & PYTHON_TYPE_HAS_GC)
+		object -= offsets->object_header;
+	return flags & PYTHON_TYPE_HAS_PREHEADER ? object - offsets->object_preheader : object;
+}
+
+/*
+ * A free list has kept the block for this object, so that it stayed live for the allocator. As in tracemalloc it gets the
+ * traceback of now, and its birth and thread. One that is not in the books is an older one.
+ */
+static __attribute__((noinline)) void enter_anew(const struct hook *hook, uint64_t address)
+{
+	struct books_thread *thread = hook->thread;
+	uint64_t begun = begin_timing(thread->recreations++), *place = small_word(address);
+	struct books_large *large = place && *place ? NULL : find_large(address);
+	uint64_t *at = large ? &large->word : place, word = at ? *at : 0;
+	uint32_t node;
+
+	if (!(word & BLOCK_IS_LIVE))
+		return;
+	node = walk(thread);
+	if (unlikely(node == BOOKS_NO_NODE))
+		count_books_loss(BOOKS_LOST_TRACEBACKS);
+	if (unlikely(BLOCK_EPOCH(word) < hook->now >> 32))
+		hand_over(hook, address, word, large ? large->size : BLOCK_SIZE(word));
+	if (address == thread->latest)
+		thread->latest = 0;
+	word &= SIZE_BITS | BLOCK_IS_CODE;
+	word |= BLOCK_IS_LIVE | node | (uint64_t)thread->slot << BLOCK_THREAD_SHIFT | hook->now << BLOCK_EPOCH_SHIFT;
+	__atomic_store_n(at, word, __ATOMIC_RELAXED);
+	if (unlikely(begun))
+		end_timing(thread, begun);
+}
+
+/* The first object in a block that the thread has just got has its traceback. */
+static __attribute__((noinline)) void note_object(uint64_t object)
+{
+	const struct hook hook = begin_hook();
+	uint64_t address;
+
+	if (unlikely(!hook.thread))
+		return;
+	address = block_with_object(object);
+	if (likely(address == hook.thread->latest && hook.thread->created != hook.thread->allocations))
+		hook.thread->created = hook.thread->allocations;
+	else
+		enter_anew(&hook, address);
+	end_hook(&hook);
+}
+
+typedef int (*tracer_fn)(void *object, int event, void *data);
+
+#define OBJECT_BEGINS 0 /* PyRefTracer_CREATE */
+
+HIDDEN int hook_reference(void *object, int event, void *data)
+{
+	if (unlikely(event == OBJECT_BEGINS)) /* but what is not has no need of its stack */
+		note_object((uint64_t)object);
+	return unlikely(python_hooks.old_tracer) ? ((tracer_fn)python_hooks.old_tracer)(object, event, data) : 0;
+}
+
+/* ---- of all domains ---- */
 
 #define HOOKS(name, domain) \
 	HIDDEN void *hook_##name##_malloc(void *ctx, size_t size) { return hook_malloc(domain, ctx, size); } \

@@ -4,10 +4,11 @@
 
 /*
  * The file that is put into a CPython that runs (python_hooks.c): functions that stand in the tables of its allocators, in
- * front of the ones that were there, and enter each block into the books (books.h). Only data is changed: 12 pointers.
+ * front of the ones that were there, and enter each block into the books (books.h). Only data is changed: 12 pointers, and
+ * from 3.13 on the one to the function that CPython calls when an object begins or ends.
  *
  * The injector maps the file and the books, fills in the struct `python_hooks`, sets `python_hooks_on` to 1, and writes the
- * pointers: free first, then realloc, calloc, malloc, so that each block that is entered has a free that sees it.
+ * pointers: free first, then realloc, calloc, malloc, so that each block that is entered has a free that sees it; objects last.
  *
  * The file has no relocations, calls no library, makes no system calls, uses no floating point, takes no locks that a
  * thread could wait for, and allocates nothing.
@@ -24,6 +25,7 @@ struct python_hooks {
 	uint64_t state_at;    /* the thread state of a thread: bytes behind its thread pointer */
 	struct python_offsets offsets;
 	uint64_t old[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR]; /* the functions that were there */
+	uint64_t old_tracer; /* the one that was called when objects began; 0: none */
 };
 
 /* glibc's number of a thread: 4 bytes so far behind its thread pointer (nptl/descr.h, struct pthread). The injector checks it. */

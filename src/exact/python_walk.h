@@ -8,16 +8,60 @@
  * A thread keeps its last walk over the frames: for each frame its address, its instruction and its node in the trie. A walk
  * is a function of the words that it reads. So where a frame's address is in the memo, and all words from there on are the
  * same, the frames are the same, and so is the node. From 3.11 on an instruction lies in its code object, so that it says
- * which one, too: two words a frame. A frame is read only after the one that refers to it was found: what the memo has of
- * others may be unmapped.
+ * which one, too: two words a frame. Until 3.10 frames are objects: the memory of one that has ended becomes the frame of
+ * other code, and an instruction is a number, so a frame's code is read, too. A frame is read only after the one that refers
+ * to it was found: what the memo has of others may be unmapped.
  *
  * No reference to a code object is held. At first sight, its frame holds it: what names it is copied into the books. The
  * word of its block has a bit for it, so its free is seen by the load that each free makes anyway, and all that threads
  * remember of its addresses is forgotten.
  */
 
+#include <stdint.h>
+
+#include "exact/python_hooks.h"
+
+__attribute__((visibility("hidden"))) struct python_hooks python_hooks = { .books = 1 }; /* in .data */
+__attribute__((visibility("hidden"), aligned(PYTHON_HOOKS_ON_BYTES))) union {
+	volatile uint64_t is_on;
+	char page[PYTHON_HOOKS_ON_BYTES];
+} python_hooks_on;
+
+#define SETTINGS (&python_hooks)
+
+static inline uint32_t own_tid(void)
+{
+	uint32_t tid;
+
+	__asm__("movl %%fs:%c1, %0" : "=r"(tid) : "i"(PYTHON_HOOKS_TID_AT));
+	return tid;
+}
+
+#define BOOKS_BASE python_hooks.books
+#define BOOKS_ARE_ON python_hooks_on.is_on
+#define BOOKS_OWN_TID own_tid()
+
 #include "exact/books_writer.h"
 #include "shared/python_calls.h"
+
+static uint32_t half_at(uint64_t address)
+{
+	return __atomic_load_n((const uint32_t *)address, __ATOMIC_RELAXED);
+}
+
+/*
+ * An instruction, in one word. From 3.11 on its address, which lies in its code object. Until 3.10 the address of the code
+ * object, which is a multiple of 8 below 2^47, and the number of the instruction: -1 before the first one. What is
+ * INSTRUCTION_UNTOLD or larger as a number is no instruction that can be remembered.
+ */
+#define INSTRUCTION_CODE_SHIFT 17
+#define INSTRUCTION_NUMBER_BITS 20
+#define INSTRUCTION_UNTOLD ((1u << INSTRUCTION_NUMBER_BITS) - 1)
+
+static inline bool frames_are_objects(void)
+{
+	return SETTINGS->offsets.instruction_kind != PYTHON_POINTER;
+}
 
 /* ---- code objects ---- */
 
@@ -181,6 +225,12 @@ static bool mark_code(uint64_t code)
 	return true;
 }
 
+/* Frames at an instruction before this one have not begun. Until 3.10 tracemalloc has all frames. */
+static int32_t first_traceable_of(uint64_t code)
+{
+	return frames_are_objects() ? INT32_MIN : (int32_t)half_at(code + SETTINGS->offsets.code_first_traceable);
+}
+
 /* At first sight, its frame holds it, so all of it is there. NULL: no room, or another thread has the lock. */
 static __attribute__((noinline)) const struct books_code_slot *note_code_object(uint64_t code)
 {
@@ -198,7 +248,7 @@ static __attribute__((noinline)) const struct books_code_slot *note_code_object(
 		goto end;
 	}
 	slot->id = id;
-	slot->first_traceable = half_at(code + SETTINGS->offsets.code_first_traceable);
+	slot->first_traceable = first_traceable_of(code);
 	__atomic_store_n(&slot->address, code, __ATOMIC_RELEASE);
 end:
 	leave_codes();
@@ -212,6 +262,15 @@ static struct books_gone *gone_place(uint32_t nr)
 
 #define OBJECT_SIZE_AT 16 /* ob_size of an object with a variable part (Include/object.h); of code: units of two bytes */
 
+static struct books_gone instructions_of(uint64_t code)
+{
+	uint64_t from = code << INSTRUCTION_CODE_SHIFT;
+
+	if (frames_are_objects())
+		return (struct books_gone){ from, from + INSTRUCTION_UNTOLD };
+	return (struct books_gone){ code, code + SETTINGS->offsets.code_instructions + 2 * word_at(code + OBJECT_SIZE_AT) + 2 };
+}
+
 /* Its memory is about to be freed: another one may come to its address. It waits for the lock no longer than for a copy. */
 static __attribute__((noinline)) void retire_code(uint64_t code)
 {
@@ -222,9 +281,7 @@ static __attribute__((noinline)) void retire_code(uint64_t code)
 
 	if (slot)
 		__atomic_store_n(&slot->address, BOOKS_CODE_GONE, __ATOMIC_RELEASE);
-	*gone_place(nr) = (struct books_gone){
-		code, code + SETTINGS->offsets.code_instructions + 2 * word_at(code + OBJECT_SIZE_AT) + 2,
-	};
+	*gone_place(nr) = instructions_of(code);
 	__atomic_store_n(&HEAD->gone_nr, nr, __ATOMIC_RELEASE);
 	if (has_lock)
 		leave_codes();
@@ -264,29 +321,6 @@ static __attribute__((noinline)) void forget_gone_code(struct books_thread *thre
 
 /* ---- the trie ---- */
 
-static uint32_t find_or_add_node(uint32_t parent, uint64_t word)
-{
-	uint64_t hash = (word ^ (uint64_t)parent << 40 ^ parent) * MULTIPLIER;
-	uint32_t *bucket = BOOKS_AS(uint32_t, BOOKS_AT_BUCKETS) + (hash >> 32) % BOOKS_BUCKETS, id = 0;
-
-	for (;;) {
-		uint32_t first = __atomic_load_n(bucket, __ATOMIC_ACQUIRE);
-
-		for (uint32_t i = first; i; i = NODES[i].next)
-			if (NODES[i].word == word && NODES[i].parent == parent)
-				return i;
-		if (!id)
-			id = __atomic_add_fetch(&HEAD->node_nr, 1, __ATOMIC_RELAXED);
-		if (id >= BOOKS_NO_NODE) {
-			__atomic_store_n(&HEAD->node_nr, BOOKS_NO_NODE, __ATOMIC_RELAXED);
-			return BOOKS_NO_NODE;
-		}
-		NODES[id] = (struct books_node){ word, parent, first };
-		if (__atomic_compare_exchange_n(bucket, &first, id, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-			return id;
-	}
-}
-
 static inline bool is_generator(uint32_t owner)
 {
 	return owner == SETTINGS->offsets.owner_generator;
@@ -297,9 +331,22 @@ static inline bool is_shim(uint32_t owner)
 	return owner >= SETTINGS->offsets.owner_shim;
 }
 
-static inline uint32_t frame_owner_of(uint64_t frame)
+static inline uint32_t frame_owner_of(uint64_t frame, bool is_object)
 {
-	return *(const volatile uint8_t *)(frame + SETTINGS->offsets.frame_owner);
+	return is_object ? 0 : *(const volatile uint8_t *)(frame + SETTINGS->offsets.frame_owner);
+}
+
+/* As in PYTHON_FRAME_WORD(). */
+static int32_t instruction_number(uint64_t frame, uint64_t code, uint64_t instruction)
+{
+	if (frames_are_objects())
+		return half_at(frame + SETTINGS->offsets.frame_instruction);
+	return (int64_t)(instruction - code - SETTINGS->offsets.code_instructions) >> 1;
+}
+
+static bool can_be_remembered(uint64_t instruction)
+{
+	return !frames_are_objects() || (~instruction & INSTRUCTION_UNTOLD);
 }
 
 /*
@@ -312,11 +359,11 @@ static __attribute__((noinline)) uint32_t child_slowly(uint32_t parent, uint64_t
 	const struct python_offsets *offsets = &SETTINGS->offsets;
 	uint64_t code = word_at(frame + offsets->frame_code) & offsets->code_mask;
 	const struct books_code_slot *slot = find_code_slot(code) ?: note_code_object(code);
-	int32_t at = (int64_t)(instruction - code - offsets->code_instructions) >> 1, first;
+	int32_t at = instruction_number(frame, code, instruction), first;
 	uint32_t node;
 
-	*ret_stays = slot;
-	first = slot ? slot->first_traceable : (int32_t)half_at(code + offsets->code_first_traceable);
+	*ret_stays = slot && can_be_remembered(instruction);
+	first = slot ? slot->first_traceable : first_traceable_of(code);
 	if (!is_generator(owner) && at < first)
 		return parent;
 	if (!slot)
@@ -327,10 +374,10 @@ static __attribute__((noinline)) uint32_t child_slowly(uint32_t parent, uint64_t
 }
 
 static inline uint32_t child_of(struct books_thread *thread, uint32_t parent, uint64_t frame, uint64_t instruction,
-				bool *ret_stays)
+				bool is_object, bool *ret_stays)
 {
-	uint32_t owner = frame_owner_of(frame), node;
-	uint64_t key = instruction | is_generator(owner); /* instructions lie at even addresses */
+	uint32_t owner = frame_owner_of(frame, is_object), node;
+	uint64_t key = instruction | is_generator(owner); /* an address of instructions is even */
 	struct books_child *child =
 		&thread->child[((key ^ (uint64_t)parent << 33) * MULTIPLIER >> 32) % BOOKS_CHILDREN];
 
@@ -368,9 +415,15 @@ static inline uint64_t innermost_frame(uint64_t state)
 		       word_at(frame + SETTINGS->offsets.cframe_frame) : frame;
 }
 
-static inline uint64_t frame_instruction(uint64_t frame)
+static inline uint64_t frame_instruction(uint64_t frame, bool is_object)
 {
-	return word_at(frame + SETTINGS->offsets.frame_instruction);
+	uint32_t number;
+
+	if (!is_object)
+		return word_at(frame + SETTINGS->offsets.frame_instruction);
+	number = half_at(frame + SETTINGS->offsets.frame_instruction) + 1;
+	return word_at(frame + SETTINGS->offsets.frame_code) << INSTRUCTION_CODE_SHIFT |
+	       (number < INSTRUCTION_UNTOLD ? number : INSTRUCTION_UNTOLD);
 }
 
 static inline uint64_t frame_back(uint64_t frame)
@@ -387,12 +440,13 @@ static inline uint16_t *memo_place_of(struct books_thread *thread, uint64_t fram
  * frame[at] of the memo is a frame of now. Returns 0 if it and all frames further out are as they were; otherwise
  * frame[result … at] are, and the one before them is not.
  */
-static inline uint32_t first_other(const struct books_thread *thread, uint32_t at)
+static inline uint32_t first_other(const struct books_thread *thread, uint32_t at, bool is_object)
 {
 	for (uint32_t i = at; i >= 1; i--) {
 		const struct books_frame *known = &thread->frame[i];
 
-		if ((frame_instruction(known->frame) ^ known->instruction) | (frame_back(known->frame) ^ known[-1].frame))
+		if ((frame_instruction(known->frame, is_object) ^ known->instruction) |
+		    (frame_back(known->frame) ^ known[-1].frame))
 			return i + 1;
 	}
 	return 0;
@@ -423,14 +477,14 @@ static inline bool push_pending_frame(struct books_thread *thread, uint32_t *nr,
  * Collects frames in thread->pending, from this one outwards, until one is known with all that are further out. Returns its
  * place in the memo; 0: the outermost one is among them, or they are too many: then *ret_deep.
  */
-static uint32_t collect_frames(struct books_thread *thread, uint64_t frame, uint32_t *ret_nr, bool *ret_deep)
+static uint32_t collect_frames(struct books_thread *thread, uint64_t frame, bool is_object, uint32_t *ret_nr, bool *ret_deep)
 {
 	uint32_t expected = thread->frame_nr;
 	bool has_room = true;
 
 	*ret_nr = 0;
 	while (frame && has_room) {
-		uint32_t at = find_known(thread, frame, expected), other = at ? first_other(thread, at) : 1;
+		uint32_t at = find_known(thread, frame, expected), other = at ? first_other(thread, at, is_object) : 1;
 
 		if (!other)
 			return at;
@@ -442,7 +496,7 @@ static uint32_t collect_frames(struct books_thread *thread, uint64_t frame, uint
 		if (!has_room)
 			break;
 		thread->steps++;
-		has_room = push_pending_frame(thread, ret_nr, frame, frame_instruction(frame));
+		has_room = push_pending_frame(thread, ret_nr, frame, frame_instruction(frame, is_object));
 		frame = frame_back(frame);
 	}
 	*ret_deep = !has_room;
@@ -450,7 +504,7 @@ static uint32_t collect_frames(struct books_thread *thread, uint64_t frame, uint
 }
 
 /* Too many frames for the memo. The outer ones may be missing. */
-static uint32_t walk_deeply(struct books_thread *thread, uint32_t node, uint32_t nr, bool is_cut)
+static uint32_t walk_deeply(struct books_thread *thread, uint32_t node, uint32_t nr, bool is_object, bool is_cut)
 {
 	bool ignored;
 
@@ -458,22 +512,23 @@ static uint32_t walk_deeply(struct books_thread *thread, uint32_t node, uint32_t
 		count_books_loss(BOOKS_DEEP);
 	thread->frame_nr = 0;
 	while (nr--)
-		node = child_of(thread, node, thread->pending[nr].frame, thread->pending[nr].instruction, &ignored);
+		node = child_of(thread, node, thread->pending[nr].frame, thread->pending[nr].instruction, is_object,
+				&ignored);
 	return node;
 }
 
-static __attribute__((noinline)) uint32_t walk_slowly(struct books_thread *thread, uint64_t frame)
+static __attribute__((noinline)) uint32_t walk_slowly(struct books_thread *thread, uint64_t frame, bool is_object)
 {
 	bool is_deep = false, stays;
-	uint32_t nr, at = collect_frames(thread, frame, &nr, &is_deep), node = thread->frame[at].node; /* the root's is 0 */
+	uint32_t nr, at = collect_frames(thread, frame, is_object, &nr, &is_deep), node = thread->frame[at].node; /* the root's is 0 */
 
 	if (is_deep || at + nr > BOOKS_DEEPEST)
-		return walk_deeply(thread, node, nr, is_deep);
+		return walk_deeply(thread, node, nr, is_object, is_deep);
 	while (nr--) {
 		frame = thread->pending[nr].frame;
-		node = child_of(thread, node, frame, thread->pending[nr].instruction, &stays);
+		node = child_of(thread, node, frame, thread->pending[nr].instruction, is_object, &stays);
 		thread->frame[++at] = (struct books_frame){
-			frame, stays ? thread->pending[nr].instruction : 1 /* none is odd: looked at again */, node,
+			frame, stays ? thread->pending[nr].instruction : 1 /* none is that: looked at again */, node,
 		};
 		*memo_place_of(thread, frame) = at;
 	}
@@ -482,18 +537,19 @@ static __attribute__((noinline)) uint32_t walk_slowly(struct books_thread *threa
 }
 
 /* The innermost frame of the memo is at another instruction, and all others are as they were. */
-static inline uint32_t step_on(struct books_thread *thread, struct books_frame *top)
+static inline uint32_t step_on(struct books_thread *thread, struct books_frame *top, bool is_object)
 {
-	uint64_t instruction = frame_instruction(top->frame);
+	uint64_t instruction = frame_instruction(top->frame, is_object);
 	bool stays;
 
 	thread->steps++;
-	top->node = child_of(thread, top[-1].node, top->frame, instruction, &stays);
+	top->node = child_of(thread, top[-1].node, top->frame, instruction, is_object, &stays);
 	top->instruction = stays ? instruction : 1;
 	return top->node;
 }
 
-static inline uint32_t walk_by_memo(struct books_thread *thread)
+/* is_object: frames_are_objects(), so that each kind has code of its own. */
+static inline __attribute__((always_inline)) uint32_t walk_by_memo(struct books_thread *thread, bool is_object)
 {
 	uint64_t state = own_thread_state(), frame = likely(state) ? innermost_frame(state) : 0;
 	struct books_frame *top;
@@ -506,9 +562,19 @@ static inline uint32_t walk_by_memo(struct books_thread *thread)
 		forget_gone_code(thread, gone_nr);
 	top = &thread->frame[thread->frame_nr];
 	if (!thread->frame_nr || top->frame != frame || frame_back(frame) != top[-1].frame ||
-	    first_other(thread, thread->frame_nr - 1))
-		return walk_slowly(thread, frame);
-	return frame_instruction(frame) == top->instruction ? top->node : step_on(thread, top);
+	    first_other(thread, thread->frame_nr - 1, is_object))
+		return walk_slowly(thread, frame, is_object);
+	return frame_instruction(frame, is_object) == top->instruction ? top->node : step_on(thread, top, is_object);
+}
+
+static __attribute__((noinline)) uint32_t walk_over_objects(struct books_thread *thread)
+{
+	return walk_by_memo(thread, true);
+}
+
+static inline uint32_t walk_either(struct books_thread *thread)
+{
+	return unlikely(frames_are_objects()) ? walk_over_objects(thread) : walk_by_memo(thread, false);
 }
 
 #ifdef PYTHON_HOOKS_COMPARE
@@ -521,18 +587,18 @@ static uint32_t walk_plainly(struct books_thread *thread, uint64_t frame)
 		thread->pending[nr++].frame = frame;
 	while (nr--) {
 		uint64_t at = thread->pending[nr].frame;
-		uint32_t owner = frame_owner_of(at);
+		uint32_t owner = frame_owner_of(at, frames_are_objects());
 		bool ignored;
 
 		if (!is_shim(owner))
-			node = child_slowly(node, at, frame_instruction(at), owner, &ignored);
+			node = child_slowly(node, at, frame_instruction(at, frames_are_objects()), owner, &ignored);
 	}
 	return node;
 }
 
 static uint32_t walk(struct books_thread *thread)
 {
-	uint32_t node = walk_by_memo(thread);
+	uint32_t node = walk_either(thread);
 	uint64_t state = own_thread_state(), frame = state ? innermost_frame(state) : 0;
 
 	__atomic_fetch_add(&HEAD->compared, 1, __ATOMIC_RELAXED);
@@ -541,7 +607,7 @@ static uint32_t walk(struct books_thread *thread)
 	return node;
 }
 #else
-#define walk walk_by_memo
+#define walk walk_either
 #endif
 
 #endif

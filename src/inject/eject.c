@@ -289,10 +289,14 @@ static bool is_still_mapped(const struct ejecting *ejecting, const struct found_
 
 /* ---- the whole ---- */
 
+/* Hooks of several allocators have the same books. */
 static int unmap_ejected(struct ejecting *ejecting, const struct injected_table *table)
 {
-	long result = REMOTE_CALL(&ejecting->caller, SYS_munmap, table->start, table->end - table->start);
+	bool has_books = has_books_apart(table) && find_books(ejecting, table);
+	long result = has_books ? REMOTE_CALL(&ejecting->caller, SYS_munmap, table->books_start,
+					      table->books_end - table->books_start) : 0;
 
+	result = result ?: REMOTE_CALL(&ejecting->caller, SYS_munmap, table->start, table->end - table->start);
 	return result ? reason_set(ejecting->why, -EIO, "what was injected cannot be unmapped: %s", strerror(-result)) : 0;
 }
 
@@ -425,7 +429,7 @@ static int try_to_eject(struct ejecting *ejecting)
 	err = check_shared_memory(ejecting->pid, ejecting->why);
 	if (err)
 		return err;
-	err = run_as_tracer(eject_once, ejecting, &outcome, sizeof(outcome));
+	err = run_as_tracer(eject_once, NULL, ejecting, &outcome, sizeof(outcome));
 	ejecting->result = outcome.result;
 	ejecting->leaving_nr = outcome.leaving_nr;
 	*ejecting->why = outcome.why;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "exact/books.h"
+#include "helper/channel.h"
 #include "inject/hooks.h"
 #include "inject/inject_private.h"
 #include "inject/placing.h"
@@ -21,6 +23,7 @@
 
 #define TRIES_MAX 50
 #define PAUSE_NS 2000000 /* between two tries */
+#define EXACT_ALLOCATORS_MAX 3 /* REMOTE_UNDO_MAX has room for so many, and books */
 
 /* The result of one try, which a child makes. */
 struct outcome {
@@ -28,6 +31,7 @@ struct outcome {
 	struct reason why;
 	struct placed placed[INJECT_ALLOCATORS_MAX];
 	bool is_probed[INJECT_ALLOCATORS_MAX][INJECT_FUNCTIONS_MAX];
+	struct inject_python python;
 };
 
 /* A sampler for each allocator of a plan, or the hooks of a CPython. */
@@ -35,8 +39,11 @@ struct executing {
 	pid_t pid;
 	uint64_t start_time;
 	struct inject_plan *plan;
-	const struct inject_python *python;
+	struct inject_python *python;
+	const struct inject_wait *wait;
 	const struct inject_options *options;
+	enum inject_kind kind;
+	struct malloc_hooks exact; /* of INJECT_MALLOC_HOOKS */
 	struct reason *why;
 	uint64_t until_ns;
 	struct call_gate gate;
@@ -48,7 +55,68 @@ struct executing {
 	struct stopped_threads threads;
 	struct remote_caller caller;
 	int mem_fd;
+	int end[2]; /* for hooks: of a channel, ours and the tracer's */
+	bool is_let_go;
+	int books_fd;
 };
+
+/* ---- this process and the tracer ---- */
+
+enum tracer_message {
+	TRACER_IS_READY,
+	TRACER_MAY_BEGIN,
+	TRACER_BOOKS, /* with their descriptor: the program may end before this process could open them */
+};
+
+static bool holds_process(const struct executing *executing)
+{
+	return executing->wait && !executing->is_let_go;
+}
+
+/* In the tracer: the caller still traces the threads. */
+static int await_threads(const struct executing *executing)
+{
+	const struct channel to = { .fd = executing->end[1] };
+	struct message head;
+
+	return !holds_process(executing) ? 0 :
+	       channel__send(&to, TRACER_IS_READY, NULL, 0, -1) ?: channel__head(&to, &head, NULL);
+}
+
+/* In this process. The time between lies before the program's own begin, so it must be short: the tracer waits already. */
+static void hand_threads_over(void *argument)
+{
+	struct executing *executing = argument;
+	const struct channel to = { .fd = executing->end[0] };
+	struct message head;
+
+	close(executing->end[1]);
+	executing->end[1] = -1;
+	if (!holds_process(executing))
+		return;
+	channel__head(&to, &head, NULL); /* or it has ended */
+	executing->wait->let_go(executing->wait->what);
+	executing->is_let_go = true;
+	channel__send(&to, TRACER_MAY_BEGIN, NULL, 0, -1);
+}
+
+static struct inject_books books_of(const struct placed *placed)
+{
+	return (struct inject_books){
+		.start = placed->books_start, .end = placed->books_start ? placed->books_start + BOOKS_BYTES : 0,
+		.dev = placed->books_dev, .inode = placed->books_inode, .fd = -1,
+	};
+}
+
+static int hand_books_over(const struct executing *executing)
+{
+	const struct channel to = { .fd = executing->end[1] };
+	const struct inject_books books = books_of(&executing->placing[0].placed);
+	int fd, err = inject_open_books(executing->pid, &books, &fd);
+
+	err = err ?: channel__send(&to, TRACER_BOOKS, NULL, 0, fd);
+	return err ? reason_set(executing->why, -EAGAIN, "its books cannot be opened: %s", strerror(-err)) : 0;
+}
 
 /* ---- before the threads are stopped ---- */
 
@@ -72,15 +140,42 @@ static int place_of_allocator(struct executing *executing, uint32_t i, uint64_t 
 	return target_maps_reserve(&executing->maps, *ret, bytes);
 }
 
+/* Anywhere: rather near an address, on its side of the break. */
+static uint64_t find_near_room(const struct executing *executing, uint64_t near, uint64_t bytes)
+{
+	return target_maps_room(&executing->maps, executing->pid, near, bytes) ?:
+	       target_maps_room(&executing->maps, executing->pid, UINT64_MAX, bytes);
+}
+
+static int place_of_books(struct executing *executing)
+{
+	executing->exact = (struct malloc_hooks){
+		.books = find_near_room(executing, executing->plan->allocator[0].page[0].address, BOOKS_BYTES),
+		.main_stack_end = proc_auxv(executing->pid, AT_RANDOM),
+	};
+	if (executing->allocator_nr > EXACT_ALLOCATORS_MAX)
+		return reason_set(executing->why, -ENOTSUP, "it has more than %d allocators", EXACT_ALLOCATORS_MAX);
+	if (!executing->exact.books)
+		return reason_set(executing->why, -ENOTSUP, "no room for the books of its blocks");
+	if (!executing->exact.main_stack_end)
+		return reason_set(executing->why, -ENOTSUP, "it does not say where its stack is");
+	return target_maps_reserve(&executing->maps, executing->exact.books, BOOKS_BYTES);
+}
+
 static int build_samplers(struct executing *executing)
 {
-	struct sampler_image_options image = { .interval = executing->options->interval ?: SAMPLER_INTERVAL_DEFAULT };
+	struct sampler_image_options image = {
+		.interval = executing->options->interval ?: SAMPLER_INTERVAL_DEFAULT,
+		.exact = executing->options->is_exact ? &executing->exact : NULL,
+	};
 	int err = 0;
 
 	if (image.interval > SAMPLER_INTERVAL_MAX)
 		return reason_set(executing->why, -EINVAL, "the interval is too large");
 	for (uint32_t i = 0; i < executing->allocator_nr; i++)
 		image.has_unseen_new |= executing->plan->allocator[i].has_unseen_new;
+	if (executing->options->is_exact)
+		err = place_of_books(executing);
 	for (uint32_t i = 0; i < executing->allocator_nr && !err; i++) {
 		err = place_of_allocator(executing, i, &image.start);
 		image.first_start = i ? image.first_start : image.start;
@@ -91,12 +186,9 @@ static int build_samplers(struct executing *executing)
 	return err;
 }
 
-/* Anywhere: rather near the tables, on their side of the break. */
 static int build_hooks(struct executing *executing)
 {
-	uint64_t near = executing->python->word[0][0].address, bytes = hooks_image_room(&executing->file);
-	uint64_t start = target_maps_room(&executing->maps, executing->pid, near, bytes) ?:
-			 target_maps_room(&executing->maps, executing->pid, UINT64_MAX, bytes);
+	uint64_t start = find_near_room(executing, executing->python->word[0][0].address, hooks_image_room(&executing->file));
 
 	if (!start)
 		return reason_set(executing->why, -ENOTSUP, "no room for the books of its blocks");
@@ -145,7 +237,8 @@ static int check_room_is_free(struct executing *executing, uint32_t i)
 {
 	const struct injected_table *table = executing->placing[i].image.table;
 
-	if (target_maps_are_free(&executing->maps, table->start, table->end))
+	if (target_maps_are_free(&executing->maps, table->start, table->end) &&
+	    (!has_books_apart(table) || target_maps_are_free(&executing->maps, table->books_start, table->books_end)))
 		return 0;
 	return reason_set(executing->why, -EBUSY, "the room near %s is taken again and again", executing->placing[i].path);
 }
@@ -165,6 +258,22 @@ static int check_allocator_holds(struct executing *executing, uint32_t i)
 	return check_code_pages(executing->mem_fd, executing->plan->details->allocator[i].original, allocator, executing->why);
 }
 
+/* Fills in the settings that are known only now. */
+static int fill_malloc_hooks(struct executing *executing)
+{
+	const struct injected_file *file = &executing->file;
+	uint64_t at = injected_file_symbol(file, "malloc_hooks", NULL);
+	struct malloc_hooks *hooks;
+
+	for (uint32_t i = 0; i < executing->placing_nr; i++) {
+		hooks = injected_image_at(&executing->placing[i].image, file, at);
+		if (!hooks)
+			return -EIO;
+		*hooks = executing->exact;
+	}
+	return 0;
+}
+
 /* The plan must still hold. */
 static int check_plan_holds(struct executing *executing)
 {
@@ -176,6 +285,9 @@ static int check_plan_holds(struct executing *executing)
 		err = check_allocator_holds(executing, i);
 	if (executing->python && !err)
 		err = check_hooks_hold(executing->python, &executing->threads, &executing->maps, executing->mem_fd, executing->why);
+	if (executing->kind == INJECT_MALLOC_HOOKS && !err)
+		err = check_malloc_hooks_hold(&executing->threads, executing->mem_fd, &executing->exact.tid_at, executing->why) ?:
+		      fill_malloc_hooks(executing);
 	return err ?: check_thread_pointers(&executing->threads, executing->mem_fd, executing->why);
 }
 
@@ -265,6 +377,8 @@ static int change_all(struct executing *executing)
 	for (uint32_t i = 0; i < nr && !err; i++)
 		err = exchange_pages(&placing[i], caller, executing->why);
 	err = err ?: move_threads(executing);
+	if (!err)
+		err = switch_hooks_on(&placing[0], caller, executing->why);
 	for (uint32_t i = 0; i < nr && !err; i++)
 		err = write_jumps(&placing[i], caller, executing->why) ?: write_words(&placing[i], caller, executing->why);
 	return err;
@@ -343,6 +457,37 @@ static void take_breakpoints(struct executing *executing, const struct outcome *
 			executing->plan->allocator[i].function[k].is_probed |= outcome->is_probed[i][k];
 }
 
+/* The program runs from call to call until there is something to inject. */
+static int wait_for_python(struct executing *executing)
+{
+	const struct inject_wait *wait = executing->wait;
+	int err = 0, planned;
+
+	while (!err && (planned = wait->plan(wait->what, executing->python, executing->why)) == -EINPROGRESS)
+		err = run_to_next_call(&executing->threads, wait->arena_bytes, executing->until_ns, executing->why);
+	if (err == -EAGAIN && monotonic_now_ns() >= executing->until_ns)
+		return reason_set(executing->why, err, "its Python has not begun in %u s",
+				  (unsigned int)(INJECT_LIMIT_NS / SECOND_NS));
+	err = err ?: planned ?: stop_new_threads(&executing->threads, executing->why);
+	target_maps_release(&executing->maps);
+	return err ?: target_maps_read(executing->pid, &executing->maps) ?: build_images(executing);
+}
+
+static int inject_stopped(struct executing *executing, struct outcome *outcome)
+{
+	int err = executing->wait ? wait_for_python(executing) : 0;
+
+	outcome->times.thread_nr = executing->threads.thread_nr;
+	pass_moment("all stopped");
+	err = err ?: change_process(executing, &outcome->times.change);
+	if (!err && executing->python)
+		outcome->python = *executing->python;
+	if (!err && executing->kind != INJECT_SAMPLER)
+		err = hand_books_over(executing);
+	pass_moment("all done, all stopped");
+	return err;
+}
+
 /* Runs in the tracer. */
 static int try_once(void *argument, void *ret_outcome)
 {
@@ -354,12 +499,10 @@ static int try_once(void *argument, void *ret_outcome)
 	outcome->why.text[0] = '\0';
 	outcome->times.tries++;
 	outcome->times.change = INJECT_UNCHANGED;
-	err = stop_threads(executing->pid, &executing->threads, executing->why);
+	err = await_threads(executing) ?: stop_threads(executing->pid, &executing->threads, executing->why);
 	outcome->times.thread_nr = executing->threads.thread_nr;
 	if (!err) {
-		pass_moment("all stopped");
-		err = change_process(executing, &outcome->times.change);
-		pass_moment("all done, all stopped");
+		err = inject_stopped(executing, outcome);
 		resume_threads(&executing->threads);
 		pass_moment("all go on");
 	}
@@ -396,7 +539,7 @@ static void take_back(struct executing *executing, struct inject_times *times)
 
 	do {
 		nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
-		err = run_as_tracer(check_settled, executing, NULL, 0) ?:
+		err = run_as_tracer(check_settled, NULL, executing, NULL, 0) ?:
 		      inject_eject(pid, executing->options->owner, executing->until_ns, NULL, NULL);
 		if (err == -ENOENT || err == -ESRCH) {
 			times->change = INJECT_TAKEN_BACK;
@@ -409,13 +552,29 @@ static void take_back(struct executing *executing, struct inject_times *times)
 static int prepare_try(struct executing *executing)
 {
 	target_maps_release(&executing->maps);
-	return target_maps_read(executing->pid, &executing->maps) ?: build_images(executing);
+	return target_maps_read(executing->pid, &executing->maps) ?: executing->wait ? 0 : build_images(executing);
+}
+
+static int make_try(struct executing *executing, struct outcome *outcome)
+{
+	struct message head;
+	bool has_books = executing->kind != INJECT_SAMPLER;
+	int err = has_books ? channel__pair(executing->end) : 0;
+
+	if (err || !has_books)
+		return err ?: run_as_tracer(try_once, NULL, executing, outcome, sizeof(*outcome));
+	err = run_as_tracer(try_once, hand_threads_over, executing, outcome, sizeof(*outcome));
+	err = err ?: channel__head(&(struct channel){ .fd = executing->end[0] }, &head, &executing->books_fd);
+	close(executing->end[0]);
+	if (executing->end[1] >= 0)
+		close(executing->end[1]);
+	return err;
 }
 
 static int make_tries(struct executing *executing, struct outcome *outcome)
 {
 	struct inject_times *times = &outcome->times;
-	uint64_t begun_ns, pause_ns;
+	uint64_t begun_ns, stopped_ns, pause_ns;
 	int err;
 
 	for (;;) {
@@ -423,8 +582,9 @@ static int make_tries(struct executing *executing, struct outcome *outcome)
 		if (err)
 			return err;
 		begun_ns = monotonic_now_ns();
-		err = run_as_tracer(try_once, executing, outcome, sizeof(*outcome));
-		pause_ns = inject_pause_ns(PAUSE_NS, monotonic_now_ns() - begun_ns);
+		stopped_ns = times->stopped_ns;
+		err = make_try(executing, outcome);
+		pause_ns = inject_pause_ns(PAUSE_NS, times->stopped_ns - stopped_ns);
 		if (err != -EBUSY || times->tries == TRIES_MAX || monotonic_now_ns() + pause_ns > executing->until_ns)
 			break;
 		nanosleep(&(struct timespec){ pause_ns / SECOND_NS, pause_ns % SECOND_NS }, NULL);
@@ -444,19 +604,27 @@ static int find_gate(struct executing *executing)
 	       find_call_gate(executing->pid, &executing->maps, NULL, &executing->gate, executing->why);
 }
 
-static int execute_once_opened(struct executing *executing, struct outcome *outcome)
+/* Opens the file and the process: what can be known before anything is stopped. */
+static int open_execution(struct executing *executing)
 {
-	int err = injected_file_open(executing->python ? INJECT_HOOKS : INJECT_SAMPLER, &executing->file) ?:
+	int err = injected_file_open(executing->kind, &executing->file) ?:
 		  open_injected_process(executing);
 
-	if (!err && executing->python)
-		err = check_not_injected(executing->pid, executing->why) ?: find_gate(executing);
+	return err || !executing->python ? err : check_not_injected(executing->pid, executing->why) ?: find_gate(executing);
+}
+
+static int execute_once_opened(struct executing *executing, struct outcome *outcome)
+{
+	int err = open_execution(executing);
+
 	if (err)
 		return err;
 	err = make_tries(executing, outcome);
 	take_breakpoints(executing, outcome);
 	if (*outcome->why.text)
 		*executing->why = outcome->why;
+	if (!err && executing->python)
+		*executing->python = outcome->python;
 	return err;
 }
 
@@ -464,9 +632,29 @@ static void begin_placings(struct executing *executing)
 {
 	for (uint32_t i = 0; i < executing->placing_nr; i++)
 		executing->placing[i] = (struct placing){
-			.kind = executing->python ? INJECT_HOOKS : INJECT_SAMPLER, .file = &executing->file, .code_fd = -1,
-			.books_fd = -1, .path = executing->python ? "Python's allocators" : executing->plan->allocator[i].path,
+			.kind = executing->kind, .file = &executing->file, .code_fd = -1, .books_fd = -1,
+			.has_books = !i && executing->kind != INJECT_SAMPLER, .path = executing->python ? "Python's allocators" : executing->plan->allocator[i].path,
 		};
+}
+
+static void begin_executing(struct executing *executing, struct reason *why)
+{
+	executing->why = why;
+	executing->why->text[0] = '\0';
+	executing->mem_fd = -1;
+	executing->until_ns = monotonic_now_ns() + INJECT_LIMIT_NS;
+	begin_placings(executing);
+}
+
+static void end_executing(struct executing *executing, int err)
+{
+	if (err && !*executing->why->text)
+		reason_set(executing->why, err, "process %d: %s", executing->pid, strerror(-err));
+	for (uint32_t i = 0; i < executing->placing_nr; i++)
+		injected_image_release(&executing->placing[i].image);
+	target_maps_release(&executing->maps);
+	if (executing->mem_fd >= 0)
+		close(executing->mem_fd);
 }
 
 /* The caller has filled in what is to be done. placed: as many as there are placings. */
@@ -478,33 +666,24 @@ static int execute(struct executing *executing, struct placed *placed, struct in
 
 	if (!outcome)
 		return reason_set(why, -ENOMEM, "out of memory");
-	executing->why = why ?: &unsaid;
-	executing->why->text[0] = '\0';
-	executing->mem_fd = -1;
-	executing->until_ns = monotonic_now_ns() + INJECT_LIMIT_NS;
-	begin_placings(executing);
+	begin_executing(executing, why ?: &unsaid);
 	err = execute_once_opened(executing, outcome);
-	if (err && !*executing->why->text)
-		reason_set(executing->why, err, "process %d: %s", executing->pid, strerror(-err));
 	if (ret)
 		*ret = outcome->times;
-	for (uint32_t i = 0; i < executing->placing_nr; i++) {
+	for (uint32_t i = 0; i < executing->placing_nr; i++)
 		placed[i] = outcome->placed[i];
-		injected_image_release(&executing->placing[i].image);
-	}
-	target_maps_release(&executing->maps);
-	if (executing->mem_fd >= 0)
-		close(executing->mem_fd);
+	end_executing(executing, err);
 	free(outcome);
 	return err;
 }
 
-int inject_execute(struct inject_plan *plan, const struct inject_options *options, struct inject_times *ret,
-		   struct reason *why)
+int inject_execute(struct inject_plan *plan, const struct inject_options *options, struct inject_books *ret_books,
+		   struct inject_times *ret, struct reason *why)
 {
 	struct executing executing = {
 		.pid = plan->pid, .start_time = plan->start_time, .plan = plan, .options = options,
-		.gate = plan->details->gate, .placing_nr = plan->allocator_nr, .allocator_nr = plan->allocator_nr,
+		.kind = options->is_exact ? INJECT_MALLOC_HOOKS : INJECT_SAMPLER,
+		.gate = plan->details->gate, .placing_nr = plan->allocator_nr, .allocator_nr = plan->allocator_nr, .books_fd = -1,
 	};
 	struct placed placed[INJECT_ALLOCATORS_MAX] = {};
 	int err = execute(&executing, placed, ret, why);
@@ -515,24 +694,44 @@ int inject_execute(struct inject_plan *plan, const struct inject_options *option
 		plan->allocator[i].sampler_dev = placed[i].dev;
 		plan->allocator[i].sampler_inode = placed[i].inode;
 	}
+	if (ret_books) {
+		*ret_books = books_of(&placed[0]);
+		ret_books->fd = executing.books_fd;
+	} else if (executing.books_fd >= 0) {
+		close(executing.books_fd);
+	}
 	return err;
 }
 
-int inject_python_execute(pid_t pid, uint64_t start_time, const struct inject_python *python,
+/* Makes the checks of a try, without stopping a thread. */
+int inject_python_check(pid_t pid, uint64_t start_time, struct inject_python *python, struct reason *why)
+{
+	const struct inject_options options = {};
+	struct executing executing = {
+		.pid = pid, .start_time = start_time, .python = python, .options = &options, .kind = INJECT_HOOKS, .placing_nr = 1,
+		.books_fd = -1,
+	};
+	int err;
+
+	begin_executing(&executing, why);
+	err = open_execution(&executing) ?: prepare_try(&executing) ?: check_before_change(&executing);
+	end_executing(&executing, err);
+	return err;
+}
+
+int inject_python_execute(pid_t pid, uint64_t start_time, struct inject_python *python, const struct inject_wait *wait,
 			  const struct inject_options *options, struct inject_books *ret_books,
 			  struct inject_file *ret_file, struct inject_times *ret, struct reason *why)
 {
 	struct executing executing = {
-		.pid = pid, .start_time = start_time, .python = python, .options = options, .placing_nr = 1,
+		.pid = pid, .start_time = start_time, .python = python, .wait = wait, .options = options, .kind = INJECT_HOOKS,
+		.placing_nr = 1, .books_fd = -1,
 	};
 	struct placed placed = {};
 	int err = execute(&executing, &placed, ret, why);
 
 	*ret_file = (struct inject_file){ placed.start, placed.dev, placed.inode };
-	*ret_books = (struct inject_books){ .dev = placed.books_dev, .inode = placed.books_inode };
-	if (placed.end) {
-		ret_books->start = placed.end - BOOKS_BYTES;
-		ret_books->end = placed.end;
-	}
+	*ret_books = books_of(&placed);
+	ret_books->fd = executing.books_fd;
 	return err;
 }

@@ -181,8 +181,9 @@ static bool are_sound_hooks(const struct injected_table *table)
 		if (table->word[i].address % sizeof(uint64_t) || table->word[i].address >= ADDRESS_LIMIT ||
 		    table->word[i].put < table->start || table->word[i].put >= table->text_end)
 			return false;
-	return !table->page_nr && table->word_nr <= INJECTED_WORDS_MAX && is_page_range(table->books_start, table->books_end) &&
-	       table->books_start >= table->text_end && table->books_end <= table->end && table->off_at < books &&
+	return (!table->page_nr || !table->word_nr) && table->word_nr <= INJECTED_WORDS_MAX &&
+	       is_page_range(table->books_start, table->books_end) &&
+	       (table->books_end <= table->start || table->books_start >= table->text_end) && table->off_at < books &&
 	       table->inside_at < books && table->inside_nr <= INJECTED_SLOTS_MAX && table->inside_step >= sizeof(uint64_t) &&
 	       table->inside_step <= books;
 }
@@ -202,7 +203,7 @@ static bool is_sound_table(struct injected_table *table)
 		    table->page[i].parked < table->start || table->page[i].parked + PAGE_BYTES > table->end ||
 		    table->page[i].parked % PAGE_BYTES)
 			return false;
-	if (table->version != INJECTED_VERSION || !is_sampler)
+	if (table->version != INJECTED_VERSION || table->word_nr)
 		table->function_nr = table->moved_nr = table->slot_nr = 0;
 	return table->function_nr <= INJECTED_SITES && table->moved_nr <= INJECTED_MOVED_MAX &&
 	       table->slot_nr <= INJECTED_SLOTS_MAX;
@@ -268,7 +269,7 @@ static int add_sampler(pid_t pid, const struct target_maps *maps, const struct m
 		sampler.is_active |= found_sampler_has_page(&sampler, maps, i);
 	for (uint32_t i = 0; i < sampler.table.word_nr; i++)
 		sampler.is_active |= found_sampler_word(pid, &sampler, i) == sampler.table.word[i].put;
-	sampler.kind = are_hooks(&sampler.table) ? INJECT_HOOKS : INJECT_SAMPLER;
+	sampler.kind = !are_hooks(&sampler.table) ? INJECT_SAMPLER : sampler.table.page_nr ? INJECT_MALLOC_HOOKS : INJECT_HOOKS;
 	return array_push(ret, sampler, sampler);
 }
 
@@ -363,7 +364,7 @@ static bool is_one_of_more(const struct found_samplers *found, const struct foun
 	for (size_t i = 0; i < found->sampler_nr; i++) {
 		const struct injected_table *table = &found->sampler[i].table;
 
-		if (!found->sampler[i].is_active && active->kind == INJECT_SAMPLER && found->sampler[i].kind == INJECT_SAMPLER &&
+		if (!found->sampler[i].is_active && active->kind != INJECT_HOOKS && found->sampler[i].kind == active->kind &&
 		    table->owner == active->table.owner && table->owner_start_time == active->table.owner_start_time)
 			return true;
 	}
@@ -422,7 +423,7 @@ int inject_find(pid_t pid, struct inject_found *ret, struct reason *why)
 
 const char *inject_kind_text(enum inject_kind kind)
 {
-	return kind == INJECT_HOOKS ? "hooks of an exact recording" : "an injected sampler";
+	return kind == INJECT_SAMPLER ? "an injected sampler" : "hooks of an exact recording";
 }
 
 /* ---- its files ---- */
@@ -447,7 +448,10 @@ static bool has_file_of_kind(pid_t pid, enum inject_kind kind, const struct inje
 
 bool inject_has_file(pid_t pid, const struct inject_file *file)
 {
-	return has_file_of_kind(pid, INJECT_SAMPLER, file) || has_file_of_kind(pid, INJECT_HOOKS, file);
+	for (int kind = 0; kind < INJECT_KIND_NR; kind++)
+		if (has_file_of_kind(pid, kind, file))
+			return true;
+	return false;
 }
 
 /* A memory file of this size that no process can cut, so that no access to it fails. */

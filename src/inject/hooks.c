@@ -2,12 +2,14 @@
 #include "inject/hooks.h"
 
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/reason.h"
 #include "exact/books.h"
 #include "inject/inject_private.h"
@@ -19,7 +21,7 @@
 /* A block that is entered has a free that sees it: so frees come first, and go last. */
 static const enum python_operation order[PYTHON_OPERATION_NR] = { PYTHON_FREE, PYTHON_REALLOC, PYTHON_CALLOC, PYTHON_MALLOC };
 
-_Static_assert(INJECTED_WORDS_MAX == PYTHON_DOMAIN_NR * PYTHON_OPERATION_NR, "each pointer has its place");
+_Static_assert(INJECTED_WORDS_MAX == PYTHON_DOMAIN_NR * PYTHON_OPERATION_NR + 1, "each pointer has its place");
 
 uint64_t hooks_image_room(const struct injected_file *file)
 {
@@ -36,25 +38,32 @@ static uint64_t find_hook(const struct injected_file *file, int domain, int oper
 	return injected_file_symbol(file, name, NULL);
 }
 
-static int fill_words(const struct injected_file *file, const struct inject_python *python, struct injected_table *table)
+static int fill_word(struct inject_word *word, uint64_t hook, struct injected_table *table)
 {
-	for (int i = 0; i < PYTHON_OPERATION_NR; i++) {
-		for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++) {
-			uint64_t hook = find_hook(file, domain, order[i]);
-
-			if (!hook)
-				return -EIO;
-			table->word[table->word_nr].address = python->word[domain][order[i]].address;
-			table->word[table->word_nr].put = table->start + hook;
-			table->word[table->word_nr++].was = python->word[domain][order[i]].was;
-		}
-	}
+	if (!hook)
+		return -EIO;
+	word->put = table->start + hook;
+	table->word[table->word_nr].address = word->address;
+	table->word[table->word_nr].put = word->put;
+	table->word[table->word_nr++].was = word->was;
 	return 0;
 }
 
-static void fill_books(const struct injected_file *file, struct injected_table *table)
+static int fill_words(const struct injected_file *file, struct inject_python *python, struct injected_table *table)
 {
-	table->books_start = table->start + file->end;
+	int err = 0;
+
+	for (int i = 0; i < PYTHON_OPERATION_NR; i++)
+		for (int domain = 0; domain < PYTHON_DOMAIN_NR && !err; domain++)
+			err = fill_word(&python->word[domain][order[i]], find_hook(file, domain, order[i]), table);
+	if (!err && python->tracer.address)
+		err = fill_word(&python->tracer, injected_file_symbol(file, "hook_reference", NULL), table);
+	return err;
+}
+
+void fill_books(struct injected_table *table, uint64_t books_start)
+{
+	table->books_start = books_start;
 	table->books_end = table->books_start + BOOKS_BYTES;
 	table->off_at = BOOKS_AT_HEAD + offsetof(struct books_head, now);
 	table->inside_at = BOOKS_AT_THREADS + offsetof(struct books_thread, inside);
@@ -74,27 +83,27 @@ static int fill_hooks(const struct injected_file *file, const struct inject_pyth
 	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++)
 		for (int operation = 0; operation < PYTHON_OPERATION_NR; operation++)
 			hooks->old[domain][operation] = python->word[domain][operation].was;
+	hooks->old_tracer = python->tracer.was;
 	return 0;
 }
 
-/* It has a page of its own, of memory that is no file's. */
-static int fill_on(const struct injected_file *file, struct injected_table *table)
+int fill_on(const struct injected_file *file, const char *symbol, uint64_t start, struct injected_table *table)
 {
-	uint64_t bytes = 0, at = injected_file_symbol(file, "python_hooks_on", &bytes);
+	uint64_t bytes = 0, at = injected_file_symbol(file, symbol, &bytes);
 
 	for (uint32_t i = 0; i < file->segment_nr; i++) {
 		const struct injected_segment *segment = &file->segment[i];
 
 		if (segment->is_zero && at - segment->vaddr < segment->bytes && !(at % PAGE_BYTES) &&
 		    bytes == PYTHON_HOOKS_ON_BYTES) {
-			table->on = table->start + at;
+			table->on = start + at;
 			return 0;
 		}
 	}
 	return -EIO;
 }
 
-int hooks_image_build(const struct injected_file *file, const struct inject_python *python, uint64_t start,
+int hooks_image_build(const struct injected_file *file, struct inject_python *python, uint64_t start,
 		      struct injected_image *ret, struct reason *why)
 {
 	int err = injected_image_make(file, hooks_image_room(file), 0, start, ret, why);
@@ -102,8 +111,9 @@ int hooks_image_build(const struct injected_file *file, const struct inject_pyth
 	if (err)
 		return err;
 	memcpy(ret->table->magic, INJECTED_HOOKS_MAGIC, sizeof(ret->table->magic));
-	fill_books(file, ret->table);
-	err = fill_words(file, python, ret->table) ?: fill_hooks(file, python, ret) ?: fill_on(file, ret->table);
+	fill_books(ret->table, start + file->end);
+	err = fill_words(file, python, ret->table) ?: fill_hooks(file, python, ret) ?:
+	      fill_on(file, "python_hooks_on", start, ret->table);
 	if (!err)
 		return 0;
 	injected_image_release(ret);
@@ -123,20 +133,28 @@ bool is_table_memory(const struct target_maps *maps, const struct inject_python 
 	return line->inode && line->inode == python->inode && line->dev == python->dev;
 }
 
+static int check_word(const struct inject_python *python, const struct inject_word *expected, const struct target_maps *maps,
+		      int mem_fd, struct reason *why)
+{
+	uint64_t word;
+
+	if (!is_table_memory(maps, python, expected->address))
+		return reason_set(why, -ENOTSUP, "the tables of Python's allocators are not in its own data");
+	if (pread(mem_fd, &word, sizeof(word), expected->address) != sizeof(word))
+		return reason_set(why, -EAGAIN, "the tables of Python's allocators cannot be read");
+	if (word != expected->was)
+		return reason_set(why, -EAGAIN, "Python's allocators have just been replaced (tracemalloc, PyMem_SetAllocator)");
+	return 0;
+}
+
 static int check_words(const struct inject_python *python, const struct target_maps *maps, int mem_fd, struct reason *why)
 {
-	for (int i = 0; i < INJECTED_WORDS_MAX; i++) {
-		int domain = i / PYTHON_OPERATION_NR, operation = i % PYTHON_OPERATION_NR;
-		uint64_t address = python->word[domain][operation].address, word;
+	int err = 0;
 
-		if (!is_table_memory(maps, python, address))
-			return reason_set(why, -ENOTSUP, "the tables of Python's allocators are not in its own data");
-		if (pread(mem_fd, &word, sizeof(word), address) != sizeof(word))
-			return reason_set(why, -EAGAIN, "the tables of Python's allocators cannot be read");
-		if (word != python->word[domain][operation].was)
-			return reason_set(why, -EAGAIN, "Python's allocators have just been replaced (tracemalloc, PyMem_SetAllocator)");
-	}
-	return 0;
+	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++)
+		for (int i = 0; i < PYTHON_OPERATION_NR && !err; i++)
+			err = check_word(python, &python->word[domain][i], maps, mem_fd, why);
+	return err || !python->tracer.address ? err : check_word(python, &python->tracer, maps, mem_fd, why);
 }
 
 /* ---- what hooks count on ---- */
@@ -194,6 +212,27 @@ static int check_overcommit(struct reason *why)
 	free(text);
 	return is_strict ? reason_set(why, -ENOTSUP, "the system promises no memory that it does not have "
 				      "(vm.overcommit_memory is 2)") : 0;
+}
+
+/* In SECCOMP_MODE_STRICT a thread ends at the system call by which hooks look at a page of a stack. */
+static int check_strict_mode(pid_t pid, struct reason *why)
+{
+	uint64_t mode = 0;
+
+	return !proc_status(pid, "Seccomp", &mode) && mode == SECCOMP_MODE_STRICT ?
+		       reason_set(why, -ENOTSUP, "it may make no system calls but four (seccomp)") : 0;
+}
+
+int check_malloc_hooks_hold(const struct stopped_threads *threads, int mem_fd, uint64_t *ret_tid_at, struct reason *why)
+{
+	static const uint64_t known[] = { 0x2d0, 0x30 }; /* struct pthread of glibc (nptl/descr.h), and of musl */
+	int err = check_overcommit(why) ?: check_strict_mode(threads->pid, why), not_there = -ENOTSUP;
+
+	for (size_t i = 0; i < ARRAY_SIZE(known) && !err && not_there; i++) {
+		*ret_tid_at = known[i];
+		not_there = check_thread_numbers(threads, known[i], mem_fd, why);
+	}
+	return err ?: not_there;
 }
 
 int check_hooks_hold(const struct inject_python *python, const struct stopped_threads *threads, const struct target_maps *maps,

@@ -16,9 +16,15 @@ struct target_maps;
 /* Bytes of addresses for the hooks, and the books behind them. */
 uint64_t hooks_image_room(const struct injected_file *file);
 
-/* 0; -EIO: the file was built wrongly; -ENOMEM. */
-int hooks_image_build(const struct injected_file *file, const struct inject_python *python, uint64_t start,
+/* Fills in which hook each pointer gets. 0; -EIO: the file was built wrongly; -ENOMEM. */
+int hooks_image_build(const struct injected_file *file, struct inject_python *python, uint64_t start,
 		      struct injected_image *ret, struct reason *why);
+
+/* Fills in the members of a table that say where the books are. */
+void fill_books(struct injected_table *table, uint64_t books_start);
+
+/* The word that switches them on: it has a page of its own, of memory that is no file's. start: of the file that has it. 0 or -EIO. */
+int fill_on(const struct injected_file *file, const char *symbol, uint64_t start, struct injected_table *table);
 
 /* Whether an address is in memory that a program has for its own data: private, writable, of the file or behind it (.bss). */
 bool is_table_memory(const struct target_maps *maps, const struct inject_python *python, uint64_t address);
@@ -29,5 +35,8 @@ bool is_table_memory(const struct target_maps *maps, const struct inject_python 
  */
 int check_hooks_hold(const struct inject_python *python, const struct stopped_threads *threads, const struct target_maps *maps,
 		     int mem_fd, struct reason *why);
+
+/* The same for hooks of malloc; finds where the C library keeps the numbers of threads. */
+int check_malloc_hooks_hold(const struct stopped_threads *threads, int mem_fd, uint64_t *ret_tid_at, struct reason *why);
 
 #endif

@@ -11,8 +11,9 @@
  *	         pages themselves; writes jumps to the sampler into the copies; lets the threads go on
  *	eject    the same way back
  *
- * Hooks replace no code. They are mapped with the books that they write (exact/books.h), and stand in tables of pointers,
- * in front of the functions that were there. Each pointer is right by itself, so a thread may be anywhere meanwhile.
+ * Hooks write books (exact/books.h), which are mapped with them. Hooks of malloc are called as the sampler is. Hooks of Python
+ * replace no code: they stand in tables of pointers, in front of the functions that were there. Each pointer is right by
+ * itself, so a thread may be anywhere meanwhile.
  *
  * The sampler is a sealed memory file, one for each allocator, with probes of provider otel_memory: collect/probe finds
  * them there as in any file. Without a listener it only counts bytes. All that an ejector needs to know is in the
@@ -41,7 +42,8 @@ struct reason;
 
 enum inject_kind {
 	INJECT_SAMPLER,
-	INJECT_HOOKS, /* of an exact recording */
+	INJECT_HOOKS, /* of an exact recording: Python's, in tables of pointers */
+	INJECT_MALLOC_HOOKS, /* of an exact recording: at the entries of allocators, as the sampler's */
 	INJECT_KIND_NR,
 };
 
@@ -98,6 +100,13 @@ void inject_plan_free(struct inject_plan *plan);
 struct inject_options {
 	uint64_t interval;	/* mean bytes between two samples, 1 to SAMPLER_INTERVAL_MAX; 0: SAMPLER_INTERVAL_DEFAULT */
 	pid_t owner;		/* while this process of the same PID namespace as ours runs, only it ejects; 0: this one */
+	bool is_exact;		/* not a sampler, but hooks that enter each block into books */
+};
+
+/* The books in the process, and their memory file. */
+struct inject_books {
+	uint64_t start, end, dev, inode;
+	int fd; /* the caller's; -1: none */
 };
 
 enum inject_change {
@@ -118,30 +127,48 @@ struct inject_file {
 	uint64_t start, dev, inode;
 };
 
-/* Fills start, end, sampler_dev, sampler_inode of each allocator. ret may be NULL. */
-int inject_execute(struct inject_plan *plan, const struct inject_options *options, struct inject_times *ret,
-		   struct reason *why);
+/* Fills start, end, sampler_dev, sampler_inode of each allocator. ret_books is for is_exact; it and ret may be NULL. */
+int inject_execute(struct inject_plan *plan, const struct inject_options *options, struct inject_books *ret_books,
+		   struct inject_times *ret, struct reason *why);
 
 /* The tables of a CPython's allocators, and what its hooks need to know. */
 struct inject_python {
 	uint64_t dev, inode;	   /* of the file that has the tables, as in /proc/PID/maps */
-	struct python_hooks hooks; /* `books` and `old` are filled in */
+	struct python_hooks hooks; /* `books`, `old` and `old_tracer` are filled in */
 	uint32_t tid_at; /* PYTHON_HOOKS_TID_AT: where each thread has to have its number */
-	struct {
+	struct inject_word {
 		uint64_t address, was; /* a pointer in a table, and the function that it leads to now */
+		uint64_t put; /* filled in: the hook that it leads to then */
 	} word[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR];
+	struct inject_word tracer; /* to the function that is called when objects begin, which may be none; address 0: it stays */
+	/* inject_wait.plan() notes its time (monotonic_now_ns()), and the small blocks that are live then; UINT64_MAX: not known. */
+	uint64_t planned_ns, older_nr, older_bytes;
 };
 
-/* The books in the process, and their memory file. */
-struct inject_books {
-	uint64_t start, end, dev, inode;
+/*
+ * Makes the checks of an injection that need no stopped threads, and changes nothing. 0, or the error that the injection would
+ * end with, which may still find threads where they must not be.
+ */
+int inject_python_check(pid_t pid, uint64_t start_time, struct inject_python *python, struct reason *why);
+
+/*
+ * A program that is being started has no Python yet, and the caller holds it by ptrace. The tracer takes it over, and lets it
+ * run from call to call until the hooks can go in.
+ */
+struct inject_wait {
+	void (*let_go)(void *what); /* called once the tracer stands ready; or not at all, after an error */
+	/* Called in the tracer, with all threads stopped: what to inject; -EINPROGRESS: its Python has not begun. */
+	int (*plan)(void *what, struct inject_python *ret, struct reason *why);
+	void *what;
+	uint64_t arena_bytes; /* its allocator of small objects gets so many from the kernel at once */
 };
 
 /*
  * Injects hooks, with options->owner. start_time: of the process that was looked at. The books have their head, and epoch 1.
- * -EAGAIN, too, if a pointer is not what it was. ret_file is for inject_has_file(). ret and why may be NULL.
+ * -EAGAIN, too, if a pointer is not what it was. wait: NULL, or who fills in *python in its moment. ret_file is for
+ * inject_has_file(). ret and why may be NULL.
  */
-int inject_python_execute(pid_t pid, uint64_t start_time, const struct inject_python *python,
+int inject_python_execute(pid_t pid, uint64_t start_time, struct inject_python *python, const struct inject_wait *wait,
 			  const struct inject_options *options, struct inject_books *ret_books,
 			  struct inject_file *ret_file, struct inject_times *ret, struct reason *why);
 

@@ -20,9 +20,14 @@ __asm__(".pushsection .rodata\n"
 	"injected_hooks_start:\n"
 	".incbin \"python_hooks.so\"\n"
 	"injected_hooks_end:\n"
+	".balign 16\n"
+	"injected_malloc_hooks_start:\n"
+	".incbin \"malloc_hooks.so\"\n"
+	"injected_malloc_hooks_end:\n"
 	".popsection\n");
 
 extern const uint8_t injected_sampler_start[], injected_sampler_end[], injected_hooks_start[], injected_hooks_end[];
+extern const uint8_t injected_malloc_hooks_start[], injected_malloc_hooks_end[];
 
 static uint64_t page_floor(uint64_t address)
 {
@@ -63,8 +68,10 @@ static int add_mapped_segment(struct injected_file *file, const Elf64_Phdr *head
 
 int injected_file_open(enum inject_kind kind, struct injected_file *ret)
 {
-	static const uint8_t *const start[] = { [INJECT_SAMPLER] = injected_sampler_start, [INJECT_HOOKS] = injected_hooks_start };
-	static const uint8_t *const end[] = { [INJECT_SAMPLER] = injected_sampler_end, [INJECT_HOOKS] = injected_hooks_end };
+	static const uint8_t *const start[] = { [INJECT_SAMPLER] = injected_sampler_start, [INJECT_HOOKS] = injected_hooks_start,
+						[INJECT_MALLOC_HOOKS] = injected_malloc_hooks_start };
+	static const uint8_t *const end[] = { [INJECT_SAMPLER] = injected_sampler_end, [INJECT_HOOKS] = injected_hooks_end,
+					      [INJECT_MALLOC_HOOKS] = injected_malloc_hooks_end };
 	const Elf64_Phdr *head;
 	int err = 0;
 

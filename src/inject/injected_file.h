@@ -4,7 +4,7 @@
 
 /*
  * The files that are injected, as they were built: the sampler (sampler/injected.c), and the hooks of an exact recording
- * (exact/python_hooks.c). They are part of this program. And the content of a sealed memory file made of one of them:
+ * (exact/python_hooks.c, exact/malloc_hooks.c). They are part of this program. And the content of a sealed memory file made of one of them:
  *
  *	the file as built, with what the injector fills in	mapped from `start` on
  *	more pages, if there are any				sampler_image.h

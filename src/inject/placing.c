@@ -159,8 +159,10 @@ int check_new_sharers(pid_t pid, const struct newest_process *before, struct rea
 
 #define SEALS_OF_SIZE (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-static const char *const file_names[] = { [INJECT_SAMPLER] = INJECT_FILE_NAME, [INJECT_HOOKS] = INJECT_HOOKS_NAME };
-static const char *const things[] = { [INJECT_SAMPLER] = "the sampler", [INJECT_HOOKS] = "the hooks" };
+static const char *const file_names[] = { [INJECT_SAMPLER] = INJECT_FILE_NAME, [INJECT_HOOKS] = INJECT_HOOKS_NAME,
+					  [INJECT_MALLOC_HOOKS] = INJECT_HOOKS_NAME };
+static const char *const things[] = { [INJECT_SAMPLER] = "the sampler", [INJECT_HOOKS] = "the hooks",
+				      [INJECT_MALLOC_HOOKS] = "the hooks" };
 
 /* ---- the memory files ---- */
 
@@ -229,9 +231,11 @@ static int fill_code_file(int fd, const struct placing *placing)
 /* Sparse. Its size is sealed, so no process can make an access to the books fail. */
 static int fill_books_file(int fd, const struct placing *placing)
 {
-	const struct books_head head = { .magic = BOOKS_MAGIC, .version = BOOKS_VERSION };
+	const struct books_head head = {
+		.magic = BOOKS_MAGIC, .version = BOOKS_VERSION,
+		.kind = placing->kind == INJECT_MALLOC_HOOKS ? BOOKS_OF_MALLOC : BOOKS_OF_PYTHON,
+	};
 
-	(void)placing;
 	if (ftruncate(fd, BOOKS_BYTES))
 		return -errno;
 	return write_to_memory_file(fd, (const uint8_t *)&head, sizeof(head)) ?:
@@ -320,12 +324,17 @@ static int place_code(struct placing *placing, struct remote_caller *caller, pid
 }
 
 /* A core has no use for them. */
-static int map_books(const struct placing *placing, struct remote_caller *caller)
+static int map_books(struct placing *placing, struct remote_caller *caller)
 {
 	uint64_t at = placing->image.table->books_start;
+	bool is_apart = has_books_apart(placing->image.table);
 	int err = expect_address(REMOTE_CALL(caller, SYS_mmap, at, BOOKS_BYTES, PROT_READ | PROT_WRITE,
-					     MAP_SHARED | MAP_FIXED | MAP_NORESERVE, placing->books_fd), at);
+					     MAP_SHARED | MAP_NORESERVE | (is_apart ? MAP_FIXED_NOREPLACE : MAP_FIXED),
+					     placing->books_fd), at);
 
+	placing->are_books_apart = !err && is_apart;
+	if (placing->are_books_apart)
+		err = remote_caller_undo(caller, SYS_munmap, (const uint64_t[6]){ at, BOOKS_BYTES });
 	if (!err)
 		REMOTE_CALL(caller, SYS_madvise, at, BOOKS_BYTES, MADV_DONTDUMP);
 	return err;
@@ -345,6 +354,7 @@ static int place_books(struct placing *placing, struct remote_caller *caller, pi
 	if (proc_status(pid, "VmLck", &locked) || locked > locked_before)
 		return reason_set(why, -ENOTSUP, "it locks all of its memory (mlockall)");
 	err = map_books(placing, caller);
+	placing->placed.books_start = err ? 0 : placing->image.table->books_start;
 	return err ? refuse_mapping(placing, err, why) : 0;
 }
 
@@ -355,7 +365,7 @@ int place(struct placing *placing, struct remote_caller *caller, pid_t pid, stru
 
 	proc_status(pid, "VmLck", &locked);
 	err = place_code(placing, caller, pid, why);
-	return err || !placing->image.table->books_start ? err : place_books(placing, caller, pid, locked, why);
+	return err || !placing->has_books ? err : place_books(placing, caller, pid, locked, why);
 }
 
 /* The descriptors in the process, by number: two for each. */
@@ -461,13 +471,18 @@ static int switch_on(const struct placing *placing, struct remote_caller *caller
 	return err ?: pwrite(caller->mem_fd, &on, sizeof(on), at) == sizeof(on) ? 0 : -EIO;
 }
 
+int switch_hooks_on(const struct placing *placing, struct remote_caller *caller, struct reason *why)
+{
+	int err = placing->has_books ? switch_on(placing, caller) : 0;
+
+	return err ? reason_set(why, -ENOTSUP, "forked children would write its books: %s", strerror(-err)) : 0;
+}
+
 int write_words(struct placing *placing, struct remote_caller *caller, struct reason *why)
 {
 	const struct injected_table *table = placing->image.table;
-	int err = table->word_nr ? switch_on(placing, caller) : 0;
+	int err = 0;
 
-	if (err)
-		return reason_set(why, -ENOTSUP, "forked children would write its books: %s", strerror(-err));
 	while (placing->written_nr < table->word_nr && !err) {
 		uint32_t i = placing->written_nr;
 
@@ -523,6 +538,8 @@ static bool unmap_placed(struct placing *placing, struct remote_caller *caller)
 	const struct injected_table *table = placing->image.table;
 
 	placing->placed.start = placing->placed.end = 0;
+	if (placing->are_books_apart && REMOTE_CALL(caller, SYS_munmap, table->books_start, BOOKS_BYTES))
+		return false;
 	return !placing->is_mapped || !REMOTE_CALL(caller, SYS_munmap, table->start, table->end - table->start);
 }
 

@@ -11,7 +11,8 @@
  * hooks, are written by this process itself, in one word each. The thread then closes the files, and until pages are
  * exchanged or pointers written it also unmaps what was mapped (remote_caller_undo()).
  *
- * A sampler exchanges pages and writes jumps, hooks write words: each has nothing of the other (struct injected_table).
+ * A sampler and hooks of malloc exchange pages and write jumps, hooks of Python write words: each has nothing of the other
+ * (struct injected_table).
  */
 
 #include <stdbool.h>
@@ -25,7 +26,7 @@ struct remote_caller;
 /* Filled step by step: where it is in the process. */
 struct placed {
 	uint64_t start, end, dev, inode; /* of the sealed file */
-	uint64_t books_dev, books_inode;
+	uint64_t books_start, books_dev, books_inode;
 };
 
 struct placing {
@@ -34,7 +35,8 @@ struct placing {
 	const char *path; /* of what will call it, for texts */
 	struct injected_image image;
 	long code_fd, books_fd; /* in the process; negative: none */
-	bool is_mapped;
+	bool has_books; /* the first one of hooks has them for all */
+	bool is_mapped, are_books_apart;
 	uint32_t exchanged_nr; /* pages */
 	uint32_t written_nr;   /* words */
 	struct placed placed;
@@ -55,7 +57,10 @@ int exchange_pages(struct placing *placing, struct remote_caller *caller, struct
 /* No thread may be amid the bytes that the jumps replace. */
 int write_jumps(const struct placing *placing, const struct remote_caller *caller, struct reason *why);
 
-/* Switches the hooks on, and puts the pointers to them into the tables. */
+/* Before the first jump or word: hooks enter blocks from now on, but not in forked children. */
+int switch_hooks_on(const struct placing *placing, struct remote_caller *caller, struct reason *why);
+
+/* Puts the pointers to hooks into the tables. */
 int write_words(struct placing *placing, struct remote_caller *caller, struct reason *why);
 
 /* One of them, by a stopped thread. 0 or -errno */

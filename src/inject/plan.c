@@ -207,7 +207,7 @@ struct mappings_needed mappings_to_eject(void)
 void add_mappings_needed(const struct injected_file *file, const struct injected_table *table, struct mappings_needed *needed)
 {
 	needed->nr += 2 * file->segment_nr + 1 + NR_OF_PAGE * table->page_nr + (table->books_start ? 3 : 0);
-	needed->bytes += table->end - table->start;
+	needed->bytes += table->end - table->start + (has_books_apart(table) ? table->books_end - table->books_start : 0);
 	for (uint32_t k = 0; k < file->segment_nr; k++)
 		needed->data_bytes += file->segment[k].prot & PROT_WRITE ? file->segment[k].bytes : 0;
 }

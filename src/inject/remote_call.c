@@ -26,19 +26,25 @@ struct tracer {
 	_Alignas(16) char outcome[];
 };
 
+static timer_t life;
+
+int tracer_renew(void)
+{
+	const struct itimerspec limit = {
+		.it_value = { TRACER_LIMIT_NS / SECOND_NS, TRACER_LIMIT_NS % SECOND_NS },
+	};
+
+	return timer_settime(life, 0, &limit, NULL) ? -errno : 0;
+}
+
 /* A signal other than SIGKILL would wait until a stopped child goes on. */
 static int limit_own_life(pid_t parent)
 {
 	struct sigevent end = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
-	const struct itimerspec limit = {
-		.it_value = { TRACER_LIMIT_NS / SECOND_NS, TRACER_LIMIT_NS % SECOND_NS },
-	};
-	timer_t timer;
 
-	if (setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) || timer_create(CLOCK_MONOTONIC, &end, &timer) ||
-	    timer_settime(timer, 0, &limit, NULL))
+	if (setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) || timer_create(CLOCK_MONOTONIC, &end, &life))
 		return -errno;
-	return getppid() == parent ? 0 : -ESRCH;
+	return tracer_renew() ?: getppid() == parent ? 0 : -ESRCH;
 }
 
 static void trace_and_exit(struct tracer *tracer, pid_t parent, int (*work)(void *argument, void *outcome), void *argument)
@@ -52,7 +58,8 @@ static void trace_and_exit(struct tracer *tracer, pid_t parent, int (*work)(void
 }
 
 /* All signals stay blocked in the child: signals from a terminal or a service manager are for the parent. */
-static int run_in_child(struct tracer *tracer, int (*work)(void *argument, void *outcome), void *argument)
+static int run_in_child(struct tracer *tracer, int (*work)(void *argument, void *outcome), void (*attend)(void *argument),
+			void *argument)
 {
 	pid_t parent = getpid(), pid = helper_fork();
 
@@ -60,11 +67,14 @@ static int run_in_child(struct tracer *tracer, int (*work)(void *argument, void 
 		trace_and_exit(tracer, parent, work, argument);
 	if (pid < 0)
 		return -errno;
+	if (attend)
+		attend(argument);
 	helper_wait(pid); /* -ECHILD: it has ended, and this process ignores SIGCHLD */
 	return tracer->result;
 }
 
-int run_as_tracer(int (*work)(void *argument, void *outcome), void *argument, void *outcome, size_t outcome_bytes)
+int run_as_tracer(int (*work)(void *argument, void *outcome), void (*attend)(void *argument), void *argument, void *outcome,
+		  size_t outcome_bytes)
 {
 	size_t bytes = sizeof(struct tracer) + outcome_bytes;
 	struct tracer *tracer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -75,7 +85,7 @@ int run_as_tracer(int (*work)(void *argument, void *outcome), void *argument, vo
 	tracer->result = -ETIMEDOUT;
 	if (outcome_bytes)
 		memcpy(tracer->outcome, outcome, outcome_bytes);
-	result = run_in_child(tracer, work, argument);
+	result = run_in_child(tracer, work, attend, argument);
 	if (outcome_bytes)
 		memcpy(outcome, tracer->outcome, outcome_bytes);
 	munmap(tracer, bytes);
@@ -166,6 +176,29 @@ static uint64_t find_room(const struct stopped_threads *threads, const struct ta
 	return 0;
 }
 
+/*
+ * Where the program has been at the deep end before, that is dead memory, as long as the only thread on this stack makes the
+ * call: it runs nothing else until it has its registers back. NULL: another one is there, or none.
+ */
+static struct stopped_thread *find_thread_above(struct stopped_threads *threads, const struct target_maps *maps, uint64_t *ret_room)
+{
+	struct stopped_thread *found = NULL;
+	uint64_t room = 0;
+
+	for (size_t i = 0; i < threads->thread_nr; i++) {
+		const struct maps_line *line = target_maps_find(maps, threads->thread[i].registers.rsp);
+
+		if (!line || strcmp(line->path, "[stack]") || line->perms[1] != 'w')
+			continue;
+		if (found || line->start + ROOM_BYTES >= line->end || is_in_use(threads, line, line->start + ROOM_BYTES))
+			return NULL;
+		found = &threads->thread[i];
+		room = line->start;
+	}
+	*ret_room = room;
+	return found;
+}
+
 /* A frame's room is at the deep end of the stack, where no other code runs. The call may be one that maps pages. */
 static bool is_amid_call(const struct stopped_thread *thread, const struct target_maps *maps, const struct call_gate *gate)
 {
@@ -186,15 +219,19 @@ int check_no_open_call(const struct stopped_threads *threads, const struct targe
 	return 0;
 }
 
-/* A thread that can make calls. What holds for a moment only says more than what holds for good. */
-static int choose_thread(struct stopped_threads *threads, int mem_fd, struct stopped_thread **ret, struct reason *why)
+/* A thread that can make calls; `only`: NULL, or no other one. What holds for a moment only says more than what holds for good. */
+static int choose_thread(struct stopped_threads *threads, const struct stopped_thread *only, int mem_fd,
+			 struct stopped_thread **ret, struct reason *why)
 {
 	struct reason why_not;
 	int worst = 0;
 
 	for (size_t i = 0; i < threads->thread_nr; i++) {
-		int err = check_calling_thread(threads->pid, &threads->thread[i], mem_fd, &why_not);
+		int err;
 
+		if (only && only != &threads->thread[i])
+			continue;
+		err = check_calling_thread(threads->pid, &threads->thread[i], mem_fd, &why_not);
 		if (!err) {
 			*ret = &threads->thread[i];
 			return 0;
@@ -208,6 +245,8 @@ static int choose_thread(struct stopped_threads *threads, int mem_fd, struct sto
 int remote_caller_choose(struct stopped_threads *threads, const struct target_maps *maps, const struct call_gate *gate,
 			 int mem_fd, struct remote_caller *ret, struct reason *why)
 {
+	const struct stopped_thread *only = NULL;
+
 	*ret = (struct remote_caller){
 		.gate = gate, .mem_fd = mem_fd, .room = find_room(threads, maps, mem_fd),
 		.until_ns = threads->begun_ns + TRACER_PATIENCE_NS,
@@ -216,9 +255,11 @@ int remote_caller_choose(struct stopped_threads *threads, const struct target_ma
 		return reason_set(why, -ENOTSUP, "a breakpoint lies on the instructions by which it makes system calls");
 	if (check_no_open_call(threads, maps, gate, why))
 		return -EAGAIN;
+	if (!ret->room)
+		only = find_thread_above(threads, maps, &ret->room);
 	if (!ret->room || !write_room(ret, ret->room, ROOM_MAGIC, strlen(ROOM_MAGIC)))
 		return reason_set(why, -EAGAIN, "no unused room on its stack");
-	return choose_thread(threads, mem_fd, &ret->thread, why);
+	return choose_thread(threads, only, mem_fd, &ret->thread, why);
 }
 
 int remote_caller_put(struct remote_caller *caller, const void *bytes, uint64_t length, uint64_t *ret_address)

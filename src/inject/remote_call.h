@@ -87,9 +87,13 @@ void remote_caller_end(struct remote_caller *caller);
 
 /*
  * Returns what the work returned; -ETIMEDOUT: it was ended before. What the work writes to *outcome arrives here, up to the
- * moment at which it ended; all else that it changes does not.
+ * moment at which it ended; all else that it changes does not. attend() is called here meanwhile, unless it is NULL.
  */
-int run_as_tracer(int (*work)(void *argument, void *outcome), void *argument, void *outcome, size_t outcome_bytes);
+int run_as_tracer(int (*work)(void *argument, void *outcome), void (*attend)(void *argument), void *argument, void *outcome,
+		  size_t outcome_bytes);
+
+/* In a tracer: its life begins anew, as all threads have run until now. 0 or -errno. */
+int tracer_renew(void);
 
 /* After -ETIMEDOUT: says why, and returns lived_ns, the time since the call. */
 uint64_t tracer_has_ended(uint64_t lived_ns, struct reason *why);

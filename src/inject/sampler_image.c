@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/reason.h"
+#include "inject/hooks.h"
 #include "inject/inject_private.h"
 #include "elf/allocators.h"
 #include "sampler/sampler_info.h"
@@ -135,7 +136,7 @@ static int fill_common(const struct building *building)
 {
 	const struct injected_file *file = building->file;
 	struct injected_common *common = image_place_of(building, injected_file_symbol(file, "injected_common", NULL));
-	uint64_t slow = injected_file_symbol(file, "slow", NULL), slot_bytes;
+	uint64_t slow = injected_file_symbol(file, "slow", NULL), slot_bytes = 0;
 
 	if (!common || !slow)
 		return -EIO;
@@ -148,6 +149,18 @@ static int fill_common(const struct building *building)
 	building->image->table->slots = common->slots;
 	building->image->table->slot_nr = slot_bytes / INJECTED_SLOT_BYTES;
 	return 0;
+}
+
+static int fill_exact(const struct building *building, const struct malloc_hooks *settings)
+{
+	struct malloc_hooks *hooks = image_place_of(building, injected_file_symbol(building->file, "malloc_hooks", NULL));
+
+	if (!hooks)
+		return -EIO;
+	*hooks = *settings;
+	memcpy(building->image->table->magic, INJECTED_HOOKS_MAGIC, sizeof(building->image->table->magic));
+	fill_books(building->image->table, settings->books);
+	return fill_on(building->file, "malloc_hooks_on", building->first, building->image->table);
 }
 
 /* The probes of the others are passed by no thread. Without sections they are no samplers to those that look for one. */
@@ -210,7 +223,10 @@ static int fill_image(const struct building *building, const struct sampler_imag
 		err = fill_site(building, &places, i) ?: fill_trampoline(building, &places, i, why);
 	copy_pages(building);
 	hide_probes(building);
-	return err ?: fill_common(building) ?: fill_settings(building, options);
+	err = err ?: fill_common(building);
+	if (!err)
+		err = options->exact ? fill_exact(building, options->exact) : fill_settings(building, options);
+	return err;
 }
 
 int sampler_image_build(const struct injected_file *file, const struct inject_allocator *allocator,

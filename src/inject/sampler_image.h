@@ -4,7 +4,7 @@
 
 /*
  * The content of the memory file for one allocator (injected_file.h): the file as built has its trampolines, sites,
- * interval and seed; the pages behind it are copies of the allocator's pages that get jumps, still without them, and are mapped over
+ * interval and seed (or settings of hooks); the pages behind it are copies of the allocator's pages that get jumps, still without them, and are mapped over
  * these.
  */
 
@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "elf/entry_patch.h"
+#include "exact/malloc_hooks.h"
 #include "inject/injected_file.h"
 
 struct planned_allocator;
@@ -24,6 +25,7 @@ struct sampler_image_options {
 	uint64_t first_start; /* where the sampler of the first allocator will be: it works for all */
 	uint64_t interval;
 	bool has_unseen_new; /* of any allocator */
+	const struct malloc_hooks *exact; /* NULL: a sampler; else the file has hooks, and these are their settings */
 };
 
 /* 0; -ENOTSUP: something would be out of reach; -EIO; -ENOMEM. */

@@ -18,6 +18,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
+#include "inject/remote_call.h"
 #include "inject/target_maps.h"
 #include "process/proc.h"
 
@@ -301,6 +302,105 @@ int stop_threads(pid_t pid, struct stopped_threads *ret, struct reason *why)
 	if (err)
 		resume_threads(ret);
 	return err;
+}
+
+/* ---- from call to call ---- */
+
+#define RUN_SLICE_NS (SECOND_NS / 10)
+
+static int wait_while_it_runs(pid_t tid, uint64_t until_ns)
+{
+	int status = -ETIMEDOUT;
+
+	while (status == -ETIMEDOUT && !tracer_renew() && monotonic_now_ns() < until_ns)
+		status = wait_for_trace_stop(tid, monotonic_now_ns() + RUN_SLICE_NS);
+	return status;
+}
+
+/*
+ * pymalloc notes its arenas in a tree. Two of its nodes come with the first arena, from PyMem_RawCalloc(): so large that glibc
+ * gives each one a mapping. In the call for the latter one, hooks in the raw domain no longer see a part of an allocation.
+ */
+#define ARENA_NODES 2
+#define ARENA_NODE_LEAST (UINT64_C(128) << 10)
+
+struct call_watch {
+	uint64_t arena_bytes;
+	unsigned int nodes_left; /* that an arena is still to get */
+	bool is_wanted; /* the call that the thread is in */
+};
+
+static bool is_for_memory(uint64_t number)
+{
+	return number == SYS_brk || number == SYS_mmap || number == SYS_munmap || number == SYS_mremap || number == SYS_madvise;
+}
+
+static bool is_wanted_call(struct call_watch *watch, uint64_t number, uint64_t bytes)
+{
+	if (number == SYS_mmap && bytes == watch->arena_bytes)
+		watch->nodes_left = ARENA_NODES;
+	else if (number == SYS_mmap && bytes > ARENA_NODE_LEAST && watch->nodes_left)
+		return !--watch->nodes_left;
+	return !is_for_memory(number);
+}
+
+static bool has_made_call(pid_t tid, struct call_watch *watch)
+{
+	struct __ptrace_syscall_info info = {};
+	bool has_made;
+
+	if (ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof(info), &info) < 0)
+		return false;
+	has_made = info.op == PTRACE_SYSCALL_INFO_EXIT && watch->is_wanted;
+	watch->is_wanted = info.op == PTRACE_SYSCALL_INFO_ENTRY && is_wanted_call(watch, info.entry.nr, info.entry.args[1]);
+	return has_made;
+}
+
+/* Signals reach it as ever. The status of the stop, or -errno. */
+static int run_through_calls(pid_t tid, uint64_t arena_bytes, uint64_t until_ns)
+{
+	struct call_watch watch = { .arena_bytes = arena_bytes };
+	int status, signal = 0;
+
+	do {
+		if (ptrace(PTRACE_SYSCALL, tid, 0, (void *)(long)signal))
+			return -errno;
+		status = wait_while_it_runs(tid, until_ns);
+		signal = status >= 0 && status >> 8 != (SIGTRAP | 0x80) ? WSTOPSIG(status) : 0;
+	} while (status >= 0 && WIFSTOPPED(status) && !(status >> 16) && (signal || !has_made_call(tid, &watch)));
+	return status;
+}
+
+int run_to_next_call(struct stopped_threads *threads, uint64_t arena_bytes, uint64_t until_ns, struct reason *why)
+{
+	struct stopped_thread *thread = &threads->thread[0];
+	bool is_late;
+	int status;
+
+	if (threads->thread_nr != 1)
+		return reason_set(why, -EAGAIN, "it has other threads already");
+	thread->is_stopped = false;
+	status = run_through_calls(thread->tid, arena_bytes, until_ns);
+	is_late = status == -ETIMEDOUT;
+	if (is_late || (status >= 0 && WIFSTOPPED(status) && !(status >> 16))) {
+		bool is_asked = !ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0) &&
+				(is_late || !ptrace(PTRACE_CONT, thread->tid, 0, 0));
+
+		status = is_asked ? wait_for_event_stop(thread->tid, monotonic_now_ns() + STOP_LIMIT_NS) : -errno;
+	}
+	if (status == -ETIMEDOUT)
+		return reason_set(why, -EAGAIN, "thread %d does not stop: it waits in the kernel", thread->tid);
+	if (status < 0 || !WIFSTOPPED(status)) {
+		threads->thread_nr = 0;
+		return reason_set(why, -ESRCH, "process %d has ended", threads->pid);
+	}
+	return take_stop(threads, 0, status, why) ?: is_late ? -EAGAIN : 0;
+}
+
+int stop_new_threads(struct stopped_threads *threads, struct reason *why)
+{
+	threads->begun_ns = monotonic_now_ns();
+	return stop_all_threads(threads, why);
 }
 
 /* A call that so late a stop has ended must be made again, too. */

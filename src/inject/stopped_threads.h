@@ -42,6 +42,17 @@ struct stopped_threads {
  */
 int stop_threads(pid_t pid, struct stopped_threads *ret, struct reason *why);
 
+/*
+ * Lets the only thread run until it has made a system call, and stops it again. A call for memory does not count: CPython
+ * exchanges the functions of its raw domain for a few allocations, here and there at its start, and the C library may ask for
+ * memory then. But it counts when pymalloc has got its first arena, of arena_bytes. 0; -EAGAIN: no such call until until_ns
+ * (monotonic_now_ns()), or a signal has stopped it; -ESRCH.
+ */
+int run_to_next_call(struct stopped_threads *threads, uint64_t arena_bytes, uint64_t until_ns, struct reason *why);
+
+/* Stops threads that have begun since, as stop_threads() does. */
+int stop_new_threads(struct stopped_threads *threads, struct reason *why);
+
 /* Lets them go on, and frees. stopped_ns and thread_nr stay. A stop signal that came meanwhile stops the process now. */
 void resume_threads(struct stopped_threads *threads);
 

@@ -65,11 +65,14 @@ static void status_text(const char *status, const char *field, char *ret, size_t
 int judge_target(pid_t pid, const char *status, struct reason *why)
 {
 	char text[256];
+	bool is_held; /* by this process, until the threads are handed over (inject_wait) */
 
+	status_text(status, "TracerPid", text, sizeof(text));
+	is_held = atoi(text) == getpid();
 	status_text(status, "State", text, sizeof(text));
 	if (*text == 'Z' || *text == 'X')
 		return reason_set(why, -ESRCH, "process %d has ended", pid);
-	if (*text == 'T' || *text == 't')
+	if (*text == 'T' || (*text == 't' && !is_held))
 		return reason_set(why, -EAGAIN, "process %d is stopped", pid);
 	status_text(status, "VmSize", text, sizeof(text));
 	if (!*text)
@@ -78,7 +81,7 @@ int judge_target(pid_t pid, const char *status, struct reason *why)
 	if (atoi(text) != pid)
 		return reason_set(why, -ENOTSUP, "%d is a thread of process %.20s", pid, text);
 	status_text(status, "TracerPid", text, sizeof(text));
-	if (strcmp(text, "0"))
+	if (strcmp(text, "0") && !is_held)
 		return reason_set(why, -EAGAIN, "process %.20s traces it (a debugger, or strace)", text);
 	status_text(status, "x86_Thread_features", text, sizeof(text));
 	if (strstr(text, "shstk"))

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -276,7 +277,7 @@ static int check_loader(pid_t pid, const struct launch *launch, struct reason *w
 {
 	const char *name = launch->argv[0], *what = NULL;
 
-	if (!launch->needs_loader)
+	if (!launch->preloaded)
 		return 0;
 	if (!proc_auxv(pid, AT_BASE))
 		what = "is linked statically";
@@ -284,7 +285,8 @@ static int check_loader(pid_t pid, const struct launch *launch, struct reason *w
 		what = "runs with the privileges of its file (set-user-ID or capabilities)";
 	if (!what)
 		return 0;
-	return reason_set(why, -ENOTSUP, "%s %s, so it would not load the sampler; it was not started", name, what);
+	return reason_set(why, -ENOTSUP, "%s %s, so it would not load the %s; it was not started", name, what,
+			  launch->preloaded);
 }
 
 static int hold_child(pid_t pid, struct pipes *pipes, struct launch *launch, struct reason *why)
@@ -414,26 +416,116 @@ static enum step inspect_stop(pid_t pid, struct loader *loader)
 	return STEP_GO_ON;
 }
 
-void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
-		    void *what)
+#define HEADERS_PAGE UINT64_C(4095)
+
+int launch_load(pid_t pid, bool is_loader, const struct mappings *mappings, void (*mapped)(void *what), void *what)
 {
 	struct loader loader = {
 		.mappings = mappings,
-		.base = proc_auxv(pid, AT_BASE),
+		.base = is_loader ? proc_auxv(pid, AT_PHDR) & ~HEADERS_PAGE : proc_auxv(pid, AT_BASE),
 		.first_sp = stack_pointer(pid),
 	};
 	enum step step = loader.base ? STEP_GO_ON : STEP_LOADED;
-	int status = 0;
+	int status = 0, err;
 
 	find_code_end(&loader);
 	while (step != STEP_LOADED) {
-		if (continue_child(pid, PTRACE_SYSCALL, status) || wait_for_stop(pid, &status))
-			return;
+		err = continue_child(pid, PTRACE_SYSCALL, status) ?: wait_for_stop(pid, &status);
+		if (err)
+			return err;
 		step = inspect_stop(pid, &loader);
 		if (step == STEP_MAPPED)
 			mapped(what);
 	}
+	return 0;
+}
+
+void launch_let_go(pid_t pid)
+{
 	ptrace(PTRACE_DETACH, pid, 0, 0);
+}
+
+void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
+		    void *what)
+{
+	if (!launch_load(pid, false, mappings, mapped, what))
+		launch_let_go(pid);
+}
+
+/* Fields 50 and 51 of /proc/PID/stat are the bounds of the environment (proc(5)). */
+static uint64_t environment_start(pid_t pid)
+{
+	char *text = proc_read(pid, "stat", NULL), *field = text ? strrchr(text, ')') : NULL;
+	uint64_t start = 0;
+
+	for (int i = 2; field && i < 50; i++)
+		field = strchr(field + 1, ' ');
+	if (field)
+		start = strtoull(field, NULL, 10);
+	free(text);
+	return start;
+}
+
+int launch_write_pid(pid_t pid, const char *name)
+{
+	size_t bytes = 0, len = strlen(name);
+	char *environment = proc_read(pid, "environ", &bytes), digits[sizeof(LAUNCH_PID_ROOM)];
+	struct iovec ours = { digits, strlen(LAUNCH_PID_ROOM) }, theirs = { NULL, ours.iov_len };
+	uint64_t start = environment_start(pid);
+	int err = environment && start ? 0 : -EIO;
+
+	snprintf(digits, sizeof(digits), "%0*d", (int)ours.iov_len, proc_own_tid(pid, pid));
+	for (size_t at = 0; !err && at < bytes; at += strlen(environment + at) + 1) {
+		const char *value = environment + at + len + 1;
+
+		if (strncmp(environment + at, name, len) || environment[at + len] != '=' || strlen(value) != ours.iov_len)
+			continue;
+		theirs.iov_base = (void *)(start + (value - environment));
+		err = process_vm_writev(pid, &ours, 1, &theirs, 1, 0) == (ssize_t)ours.iov_len ? 0 : -errno;
+	}
+	free(environment);
+	return err;
+}
+
+void launch_end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	launch_wait(pid);
+}
+
+/* ---- until it is another program ---- */
+
+#define WAITING_SLICE_NS 50000000
+
+/* Whether there is something to wait for: the kernel says by SIGCHLD when there may be. */
+static bool has_changed_state(pid_t pid)
+{
+	siginfo_t info = {};
+
+	return waitid(P_PID, pid, &info, WEXITED | WSTOPPED | WNOWAIT | WNOHANG | __WALL) || info.si_pid;
+}
+
+int launch_next(pid_t pid, void (*waiting)(void *what), void *what)
+{
+	const struct timespec slice = { .tv_nsec = WAITING_SLICE_NS };
+	sigset_t child, before;
+	int status, err = continue_child(pid, PTRACE_CONT, PTRACE_EVENT_EXEC << 16 | SIGTRAP << 8 | 0x7f);
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, &before);
+	while (!err) {
+		while (!has_changed_state(pid)) {
+			sigtimedwait(&child, NULL, &slice);
+			waiting(what);
+		}
+		err = wait_for_stop(pid, &status);
+		if (err || event_of(status) == PTRACE_EVENT_EXEC)
+			break;
+		err = continue_child(pid, PTRACE_CONT, status);
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return err;
 }
 
 int launch_wait(pid_t pid)

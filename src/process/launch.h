@@ -19,12 +19,14 @@ struct launch_user;
 struct mappings;
 struct reason;
 
+#define LAUNCH_PID_ROOM "0000000000" /* see launch_write_pid() */
+
 /* The program to start. */
 struct launch {
 	const char *const *argv; /* ends with NULL; argv[0] is found on PATH */
 	const struct rlimit *files; /* its RLIMIT_NOFILE */
 	const struct launch_user *user; /* NULL: our own user */
-	bool needs_loader; /* refuse a program that would not load a preloaded library */
+	const char *preloaded; /* refuse a program that would not load this library; NULL: there is no such library */
 	bool has_exec_failed; /* set by launch_start(): exec returned its error */
 	bool has_ended;	      /* set by launch_start(): it was a launcher, and has ended as one, with a line in *why */
 };
@@ -38,11 +40,27 @@ struct launch {
 pid_t launch_start(struct launch *launch, struct reason *why);
 
 /*
- * Lets the program continue, and calls mapped(what) each time that it has mapped code; the callback must bring
- * *mappings up to date before it returns. Also returns when the program ends, or when it cannot be held any more.
+ * Lets the program run until its loader is done, and holds it there. Calls mapped(what) each time that it has mapped code; the
+ * callback must bring *mappings up to date before it returns. is_loader: the program is a loader itself, which will load
+ * another one. 0; -ESRCH: it has ended, or cannot be held any more.
  */
+int launch_load(pid_t pid, bool is_loader, const struct mappings *mappings, void (*mapped)(void *what), void *what);
+
+/* Lets a program that is held run until it has become another one, which is held then. -ESRCH: it has ended. */
+int launch_next(pid_t pid, void (*waiting)(void *what), void *what);
+
+/* Lets a program go that is held. */
+void launch_let_go(pid_t pid);
+
+/* The first of them, and the last. */
 void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
 		    void *what);
+
+/* Writes its pid in place of LAUNCH_PID_ROOM, the value of a variable of its environment, while it is held. 0 or a negative errno. */
+int launch_write_pid(pid_t pid, const char *name);
+
+/* Ends a program that is held. */
+void launch_end(pid_t pid);
 
 /*
  * Waits until the program ends. Returns its exit status as a shell shows it (128 + signal if a signal killed it),

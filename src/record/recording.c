@@ -348,19 +348,25 @@ void signal_forward(pid_t child, const struct signalfd_siginfo *info)
 		kill(child, info->ssi_signo);
 }
 
+void signals_pass_on(int signal_fd, pid_t child)
+{
+	struct signalfd_siginfo info;
+
+	while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
+		if (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2)
+			signal_forward(child, &info);
+}
+
 void signals_forward(int signal_fd, pid_t child)
 {
 	struct pollfd fds[] = {
 		{ .fd = signal_fd, .events = POLLIN },
 		{ .fd = syscall(SYS_pidfd_open, child, 0), .events = POLLIN },
 	};
-	struct signalfd_siginfo info;
 
 	while (fds[1].fd >= 0 && !fds[1].revents) {
 		poll(fds, 2, -1);
-		while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
-			if (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2)
-				signal_forward(child, &info);
+		signals_pass_on(signal_fd, child);
 	}
 	if (fds[1].fd >= 0)
 		close(fds[1].fd);

@@ -55,6 +55,9 @@ int signals_open(void);
  */
 void signals_forward(int signal_fd, pid_t child);
 
+/* The same for signals that have come by now. */
+void signals_pass_on(int signal_fd, pid_t child);
+
 /* Passes a signal on if a process sent it to us: it is meant for the child. The terminal signals the child itself. */
 void signal_forward(pid_t child, const struct signalfd_siginfo *info);
 

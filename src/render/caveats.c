@@ -2,6 +2,7 @@
 #include "render/caveats.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -117,6 +118,24 @@ bool unseen_heap_warning(const struct snapshot *snapshot, struct reason *ret)
 	if (heaps)
 		reason_set(ret, 0, "not recorded, and in no row: %.400s", heaps);
 	return heaps;
+}
+
+bool unseen_start_warning(const struct snapshot *snapshot, struct reason *ret)
+{
+	const char *count = snapshot__metadata(snapshot, "unseen_start_count");
+	uint64_t ns = snapshot__metadata_u64(snapshot, "unseen_start_ns", 0);
+	uint64_t bytes = snapshot__metadata_u64(snapshot, "unseen_start_bytes", 0);
+	char size[UNIT_TEXT_MAX], blocks[96] = "";
+
+	if (!ns)
+		return false;
+	if (count && !bytes)
+		snprintf(blocks, sizeof(blocks), " (none of them a small object)");
+	else if (count)
+		snprintf(blocks, sizeof(blocks), " (%.20s small objects, %s, and others)", count, format_size(size, bytes, false));
+	reason_set(ret, 0, "blocks from the program's first %.1f ms, before its Python began, are in no row%s; "
+		   "'allocsnap run --domain python' records them", ns / 1e6, blocks);
+	return true;
 }
 
 bool unrecorded_reason(const struct snapshot *old, const struct snapshot *new, struct reason *ret)

@@ -29,6 +29,9 @@ bool measure_warning(const struct snapshot *snapshot, const struct engine_option
 /* Returns true, with a line, if the process has a heap that no probe sees: it is in no row. */
 bool unseen_heap_warning(const struct snapshot *snapshot, struct reason *ret);
 
+/* The same of blocks from before the hooks of `run --exact` were in. */
+bool unseen_start_warning(const struct snapshot *snapshot, struct reason *ret);
+
 /*
  * Writes why growth from one snapshot to the other cannot be judged: for a time nothing was recorded between them
  * (snapshots_unrecorded()). Returns false if it can.

@@ -7,11 +7,13 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/reason.h"
 #include "base/units.h"
 #include "engine.h"
 #include "engine/estimate.h"
 #include "engine/leak_runtime.h"
 #include "render.h"
+#include "render/caveats.h"
 #include "render/facts.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
@@ -188,6 +190,14 @@ static void put_older_python(struct emitter *out, const struct snapshot *snapsho
 			  snapshot_samples_pools(snapshot) ? "pools" : "objects", bytes);
 }
 
+static void put_unseen_start(struct emitter *out, const struct snapshot *snapshot)
+{
+	struct reason line;
+
+	if (unseen_start_warning(snapshot, &line))
+		emit_line(out, "  %s", line.text);
+}
+
 void emit_rss(struct emitter *out, const struct snapshot *snapshot)
 {
 	struct rss_facts facts = rss_facts(snapshot);
@@ -227,6 +237,7 @@ static void put_memory_notes(struct emitter *out, const struct snapshot *snapsho
 	put_sampler_intervals(out, snapshot);
 	put_injection(out, snapshot);
 	put_older_python(out, snapshot);
+	put_unseen_start(out, snapshot);
 }
 
 static void emit_memory(struct emitter *out, const struct snapshot *snapshot, const struct snapshot_facts *facts)

@@ -91,13 +91,13 @@ _Static_assert(sizeof(struct injected_common) == INJECTED_COMMON_BYTES &&
  * and only with a new version; those up to `page` stay where they are, as do the ones that only hooks have.
  */
 #define INJECTED_MAGIC "asinject" /* eight characters, no NUL: a sampler */
-#define INJECTED_HOOKS_MAGIC "ashooks" /* eight with the NUL: hooks of an exact recording (exact/python_hooks.h) */
+#define INJECTED_HOOKS_MAGIC "ashook2" /* eight with the NUL: hooks of an exact recording (exact/python_hooks.h) */
 #define INJECTED_VERSION 3
 #define INJECTED_TABLE_BYTES 16384
 #define INJECTED_PAGES_MAX 32
 #define INJECTED_MOVED_MAX 760
 #define INJECTED_SLOTS_MAX 65536 /* of any table */
-#define INJECTED_WORDS_MAX 12
+#define INJECTED_WORDS_MAX 13
 
 struct injected_table {
 	char magic[8];
@@ -128,17 +128,22 @@ struct injected_table {
 	} moved[INJECTED_MOVED_MAX];
 	uint64_t dev, inode, offset[INJECTED_PAGES_MAX]; /* of the allocator's file, and of each page in it */
 	/* Only hooks have these. */
+	uint64_t on; /* 8 bytes: 0, the hooks only pass on, as in a forked child, whose books are its parent's */
+	uint64_t books_start, books_end; /* a second memory file, mapped in [start, end), or apart from it */
+	uint64_t off_at; /* 8 bytes in it: BOOKS_OFF, the hooks only pass on */
+	uint64_t inside_at, inside_step, inside_nr; /* words in it, of which one is not 0 while its thread is in a hook */
 	uint64_t word_nr;
 	struct {
 		uint64_t address, put, was; /* a pointer of the process: to a hook, and what was there */
-	} word[INJECTED_WORDS_MAX];	    /* in the order in which they are put; the way back is the reverse */
-	uint64_t on;			    /* 8 bytes: 0, the hooks only pass on, as in a forked child, whose books are its parent's */
-	uint64_t books_start, books_end;    /* a second memory file, mapped in [start, end) */
-	uint64_t off_at;		    /* 8 bytes in it: BOOKS_OFF, the hooks only pass on */
-	uint64_t inside_at, inside_step, inside_nr; /* words in it, of which one is not 0 while its thread is in a hook */
+	} word[INJECTED_WORDS_MAX];	    /* in the order in which they are put; the way back is the reverse. There may be more one day */
 };
 
 _Static_assert(sizeof(struct injected_table) <= INJECTED_TABLE_BYTES, "it is some pages");
+
+static inline int has_books_apart(const struct injected_table *table)
+{
+	return table->books_start && (table->books_start < table->start || table->books_start >= table->end);
+}
 
 #endif
 #endif

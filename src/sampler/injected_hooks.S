@@ -94,11 +94,19 @@ hook_\kind:
 	.size	hook_\kind, . - hook_\kind
 .endm
 
+#ifdef INJECTED_EXACT /* each call is recorded (exact/malloc_hooks.c) */
+	hooks	malloc, count_other, INJECTED_MALLOC_SITES, 0
+	hooks	calloc, count_other, INJECTED_CALLOC_SITES, INJECTED_MALLOC_SITES
+	hooks	free, count_other, INJECTED_FREE_SITES, INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES
+	hooks	outer, count_other, INJECTED_OUTER_SITES, INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES + INJECTED_FREE_SITES
+	hooks	other, count_other, INJECTED_OTHER_SITES, INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES + INJECTED_FREE_SITES + INJECTED_OUTER_SITES
+#else
 	hooks	malloc, count_malloc, INJECTED_MALLOC_SITES, 0
 	hooks	calloc, count_calloc, INJECTED_CALLOC_SITES, INJECTED_MALLOC_SITES
 	hooks	free, look_up_free, INJECTED_FREE_SITES, INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES
 	hooks	outer, count_outer, INJECTED_OUTER_SITES, INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES + INJECTED_FREE_SITES
 	hooks	other, count_other, INJECTED_OTHER_SITES, INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES + INJECTED_FREE_SITES + INJECTED_OUTER_SITES
+#endif
 
 /*
  * r10 = the site; its own value is where find_slot has saved it. Goes on with all registers as they were, but rax if a

@@ -14,94 +14,21 @@
  * Blocks of 0 bytes are never samples. Neither are blocks of the next allocator's own functions (mallocx; operator new of
  * jemalloc, unless SAMPLER_OPERATORS is defined): see enum sampler_flag.
  */
-#include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
-#include <stddef.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 #include "sampler/countdown.h"
+#include "sampler/next_allocator.h"
 #include "sampler/sampled_set.h"
 
-/* The allocator behind the library: in the next file that has the functions, found by name. */
+/* glibc has the first one, musl the second. */
+#pragma weak __register_atfork
+#pragma weak pthread_atfork
+int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *dso_handle);
 
-struct allocator {
-	void *(*malloc)(size_t n);
-	void *(*calloc)(size_t n, size_t size);
-	void *(*realloc)(void *old, size_t n);
-	void (*free)(void *block);
-	void *(*memalign)(size_t alignment, size_t n);
-	void *(*aligned_alloc)(size_t alignment, size_t n);
-	int (*posix_memalign)(void **ret_block, size_t alignment, size_t n);
-	void *(*valloc)(size_t n);
-	void *(*pvalloc)(size_t n);
-};
-
-/* ---- what dlsym() allocates while it looks for the allocator; never given back ---- */
-
-static struct {
-	char byte[4096];
-	size_t used;
-} early __attribute__((aligned(4096)));
-
-static bool is_early(const void *block)
+static void early_is_used(uintptr_t address)
 {
-	return (uintptr_t)block - (uintptr_t)early.byte < sizeof(early.byte);
-}
-
-static void *early_malloc(size_t n)
-{
-	size_t begin = early.used;
-
-	if (n > sizeof(early.byte) - begin)
-		return NULL;
-	early.used = (begin + n + 15) & ~(size_t)15;
-	*filter_place((uintptr_t)early.byte) = FILTER_ALWAYS; /* so that free() looks at it */
-	return early.byte + begin;
-}
-
-static void *early_calloc(size_t n, size_t size)
-{
-	return size && n > sizeof(early.byte) / size ? NULL : early_malloc(n * size);
-}
-
-static void *early_realloc(void *old, size_t n)
-{
-	return old ? NULL : early_malloc(n);
-}
-
-static void early_free(void *block)
-{
-	(void)block;
-}
-
-static const struct allocator early_allocator = { early_malloc, early_calloc, early_realloc, early_free };
-
-/* ---- finding it ---- */
-
-static void *no_pages(size_t n)
-{
-	(void)n;
-	errno = ENOMEM;
-	return NULL;
-}
-
-/* musl has no pvalloc(). The others are in every C library. */
-static struct allocator allocator_find_next(void)
-{
-	struct allocator found = { .pvalloc = dlsym(RTLD_NEXT, "pvalloc") ?: no_pages };
-
-#define FIND(name) found.name = dlsym(RTLD_NEXT, #name)
-	FIND(valloc);
-	FIND(memalign);
-	FIND(aligned_alloc);
-	FIND(posix_memalign);
-	FIND(calloc);
-	FIND(realloc);
-	FIND(free);
-	FIND(malloc);
-#undef FIND
-	return found;
+	*filter_place(address) = FILTER_ALWAYS; /* so that free() looks at it */
 }
 
 static bool allocator_has(const struct allocator *allocator, const void *function)
@@ -111,21 +38,6 @@ static bool allocator_has(const struct allocator *allocator, const void *functio
 	return function && dladdr(function, &info) && dladdr((void *)allocator->malloc, &other) &&
 	       info.dli_fbase == other.dli_fbase;
 }
-
-/* glibc has the first one, musl the second. */
-#pragma weak __register_atfork
-#pragma weak pthread_atfork
-int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *dso_handle);
-
-static void *first_malloc(size_t n);
-static void *first_calloc(size_t n, size_t size);
-static void *first_realloc(void *old, size_t n);
-static void first_free(void *block);
-
-/* The first call finds the allocator, so that the fast paths need not ask for it. */
-static struct allocator next = { first_malloc, first_calloc, first_realloc, first_free };
-static bool has_begun;
-static void find_next_allocator(void);
 
 /* ---- distances ---- */
 
@@ -220,15 +132,6 @@ EXPORT void free(void *block)
 EXPORT void cfree(void *block)
 {
 	free(block);
-}
-
-static void *realloc_early(const char *old, size_t n)
-{
-	char *block = malloc(n);
-
-	for (size_t i = 0; block && i < n && is_early(old + i); i++)
-		((volatile char *)block)[i] = old[i];
-	return block;
 }
 
 /*
@@ -360,30 +263,6 @@ static void find_next_allocator(void)
 	if (allocator_has(&next, dallocx))
 		allocsnap_sampler.flags |= SAMPLER_EXTENSIONS_UNSEEN;
 	choose_operators(&next);
-}
-
-static void *first_malloc(size_t n)
-{
-	find_next_allocator();
-	return next.malloc(n);
-}
-
-static void *first_calloc(size_t n, size_t size)
-{
-	find_next_allocator();
-	return next.calloc(n, size);
-}
-
-static void *first_realloc(void *old, size_t n)
-{
-	find_next_allocator();
-	return next.realloc(old, n);
-}
-
-static void first_free(void *block)
-{
-	find_next_allocator();
-	next.free(block);
 }
 
 /* The bytes that "512K" says, or 0: it says none. */

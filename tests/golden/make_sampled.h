@@ -155,6 +155,21 @@ static void make_pools(struct make *m, const char *monotonic_ns, unsigned int po
 	end(m, name);
 }
 
+/* A Python that `run --exact` has started. count NULL: what it had by then is not known. */
+static void make_started(struct make *m, const char *count, const char *bytes, const char *name)
+{
+	begin(m, SNAP_WITH_ALL);
+	metadata(m, "pid", "4711");
+	metadata(m, "domains", "python");
+	metadata(m, "unseen_start_ns", "2345678");
+	if (count) {
+		metadata(m, "unseen_start_count", count);
+		metadata(m, "unseen_start_bytes", bytes);
+	}
+	blocks(m, TRACEBACK(m, 0, line(m, "item", "shop.py", 18)), 64, 5, 0);
+	end(m, name);
+}
+
 /* Every block, as far as it was looked. */
 static void make_gaps(struct make *m)
 {

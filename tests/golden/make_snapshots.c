@@ -447,6 +447,9 @@ int main(int argc, char **argv)
 	make_sampled(&make, true);
 	make_pools(&make, "50000000000", 4, "pools-old");
 	make_pools(&make, "60000000000", 20, "pools");
+	make_started(&make, "0", "0", "started");
+	make_started(&make, "4751", "377856", "started-late");
+	make_started(&make, NULL, NULL, "started-malloc");
 	make_own_samples(&make, "50000000000", "65536", NULL, "own-samples-old");
 	make_own_samples(&make, "60000000000", "131072", "262144", "own-samples");
 	make_sampled_hostile(&make);

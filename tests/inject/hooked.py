@@ -2,7 +2,8 @@
 """hooked.py: a Python program that allocates in several threads, and checks what it gets. For each line on stdin it
 prints "rounds N bad M of PID": PID is the child that it has forked last, or itself. At the end of stdin it ends with
 status 0 if nothing was bad. Lines: "fork", "reap" (the child ends), "trace" and "untrace" (tracemalloc), "lock" (mlockall);
-from "threads" on it begins and ends threads, from "programs" on it runs others."""
+from "threads" on it begins and ends threads, from "programs" on it runs others. With DEEP in its environment its first stack
+has been deep before."""
 import ctypes
 import json
 import os
@@ -117,7 +118,15 @@ ORDERS = {"threads": lambda: churn(begin_and_end), "programs": lambda: churn(run
           "lock": lambda: expect(ctypes.CDLL(None).mlockall(2) == 0)}
 
 
+def be_deep():
+    """By recursion of C code, which leaves the whole stack used."""
+    sys.setrecursionlimit(10000)
+    expect(json.loads("[" * 3000 + "]" * 3000))
+
+
 def main():
+    if "DEEP" in os.environ:
+        be_deep()
     threads = begin()
     for line in sys.stdin:
         ORDERS.get(line.strip(), lambda: None)()

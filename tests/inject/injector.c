@@ -83,7 +83,7 @@ static int plan_and_inject_once(struct sandbox *sandbox, pid_t pid, bool injects
 	int err = inject_plan_make(sandbox, pid, &plan, why);
 
 	if (!err && injects)
-		err = inject_execute(plan, &(struct inject_options){ .interval = interval, .owner = owner }, &times, why);
+		err = inject_execute(plan, &(struct inject_options){ .interval = interval, .owner = owner }, NULL, &times, why);
 	if (!err)
 		print_plan(plan);
 	if (!err && injects)
@@ -177,14 +177,15 @@ static int run_cycle(pid_t pid, struct inject_plan *plan, struct cycle_sums *sum
 	struct inject_times times;
 	struct eject_result result;
 	uint64_t interval = strtoull(getenv("INTERVAL") ?: "5000", NULL, 10);
-	int err = inject_execute(plan, &(struct inject_options){ .interval = interval }, &times, why);
+	bool is_exact = getenv("EXACT");
+	int err = inject_execute(plan, &(struct inject_options){ .interval = interval, .is_exact = is_exact }, NULL, &times, why);
 
 	if (!err) {
 		add_times(sums, &times);
 		usleep(1000);
-		err = change_semaphores(pid, plan, 1);
+		err = is_exact ? 0 : change_semaphores(pid, plan, 1);
 		usleep(3000);
-		err = err ?: change_semaphores(pid, plan, 0);
+		err = err || is_exact ? err : change_semaphores(pid, plan, 0);
 		err = err ?: inject_eject(pid, 0, 0, &result, why);
 	}
 	if (!err) {
@@ -246,7 +247,7 @@ static int obey(pid_t pid, struct inject_plan *plan, bool injects, uint64_t inte
 	int err;
 
 	do {
-		err = injects ? inject_execute(plan, &(struct inject_options){ .interval = interval }, &times, &why)
+		err = injects ? inject_execute(plan, &(struct inject_options){ .interval = interval }, NULL, &times, &why)
 			      : eject(pid, &why);
 	} while (injects && tries_again(err));
 	printf(err ? "refused %s %s\n" : "done\n", strerrorname_np(-err), why.text);
@@ -284,7 +285,7 @@ static int serve(pid_t pid, bool has_hooks, uint64_t interval, struct reason *wh
 
 /* ---- hooks ---- */
 
-static int put_hooks(pid_t pid, const struct inject_python *python, uint64_t start_time, struct inject_books *ret_books,
+static int put_hooks(pid_t pid, struct inject_python *python, uint64_t start_time, struct inject_books *ret_books,
 		     struct inject_times *ret_times, struct reason *why)
 {
 	struct inject_file file;
@@ -292,11 +293,12 @@ static int put_hooks(pid_t pid, const struct inject_python *python, uint64_t sta
 	int err;
 
 	do {
-		err = inject_python_execute(pid, start_time, python, &(struct inject_options){ .owner = owner }, &books, &file,
+		err = inject_python_execute(pid, start_time, python, NULL, &(struct inject_options){ .owner = owner }, &books, &file,
 					    ret_times, why);
 	} while (tries_again(err));
 	if (err)
 		return err;
+	close(books.fd);
 	if (!inject_has_file(pid, &file))
 		return reason_set(why, -EINVAL, "it does not have the file");
 	*ret_books = books;

@@ -9,7 +9,7 @@ import sys
 
 from bench import FOLDER, INJECTOR, PATIENCE_S, Process, injector, read_text
 from harness import Law, check, check_equal, core, runs_core, wait_for
-from harness.suite import for_each
+from harness.suite import for_each, rows
 from test_inject import Killed
 from test_refused import refusal_of
 
@@ -120,9 +120,10 @@ def test_hooks_that_pass_on_leave_no_return_address(_):
 # ---- the injector is killed ----
 
 @core
-@for_each(("inject", "eject"))
-def test_killed_at_each_moment_of_hooks(bench, action):
-    process = start(bench)
+@rows({"inject": ("inject",), "eject": ("eject",), "inject_below_a_stack": ("inject", "DEEP"), "eject_below_a_stack": ("eject", "DEEP")})
+def test_killed_at_each_moment_of_hooks(bench, action, *flags):
+    """On a stack of which no part is unused, the call is made below what is in use."""
+    process = start(bench, **dict.fromkeys(flags, "1"))
     before = look(process)
     injectors, moment = Killed(bench, process.pid, order="hook-serve"), 1
     if action == "eject":

@@ -105,6 +105,11 @@ class Memory:
     def words(self, address, number):
         return struct.unpack(f"<{number}Q", self.read(address, 8 * number))
 
+    def type_of_collected(self, block):
+        """The name of the type of an object that the garbage collector knows, in its block."""
+        name, = self.words(self.words(block + 16 + 8, 1)[0] + 24, 1)
+        return self.read(name, 64).partition(b"\0")[0].decode()
+
     def heap_words(self, start, end):
         """Words there that may be addresses of the heap."""
         heaps = [(first, last) for first, last, rights, name in self.mappings if "w" in rights and name in ("", "[heap]")]

@@ -11,7 +11,8 @@ import harness
 from harness import ALLOCSNAP, NO_LINKS, Law, Process, Skip, check, check_equal, link_holder_of, losses_of, tool, wait_for
 import python_blocks
 from test_inject import maps
-from test_python import ENVIRONMENT, FRAMES, OWN, PYTHON, PYTHONS, check_nothing_lost, order, some, start_tracing
+from test_python import ENVIRONMENT, FRAMES, LINE_THAT_DROPS, LINE_THAT_KEEPS, OWN, PYTHON, PYTHONS, ROUNDS, check_nothing_lost, \
+    compare_in_one_process, count_rows, order, some, start_tracing
 
 EXACT = "--inject=exact"
 TOLD = pathlib.Path(__file__).with_name("told_python.py")
@@ -28,13 +29,14 @@ class Told(Process):
 
 
 def need_python(*versions):
-    if sys.version_info[:2] not in (versions or ((3, 11), (3, 12), (3, 13), (3, 14))) or NO_LINKS:
+    if sys.version_info[:2] not in (versions or [(3, minor) for minor in range(9, 15)]) or NO_LINKS:
         raise Skip(f"{PYTHON} is {sys.version_info[:2]}, or the kernel has no links of many uprobes")
 
 
-def start(bench, *options, prefix=(), **environment):
-    need_python()
-    told = bench.start([*prefix, PYTHON, "-S", *options, str(TOLD)], kind=Told, env=ENVIRONMENT | environment)
+def start(bench, *options, prefix=(), python=OWN, **environment):
+    if python is OWN:
+        need_python()
+    told = bench.start([*prefix, *python.argv, "-S", *options, str(TOLD)], kind=Told, env=ENVIRONMENT | python.environment | environment)
     check_equal(told.line(60), "ready", "told_python.py")
     return told
 
@@ -73,7 +75,17 @@ async def asynchronous():
 # Memory of dropped objects of these types becomes another object of the type without a call of an allocator: tracemalloc sees
 # the object's creation, hooks do not.
 FREE_LISTED = {sys.getsizeof(thing) for thing in (1.5, [], {}, slice(1), Empty().method, asynchronous(), asynchronous().asend(None))}
-FREE_LISTED |= {sys.getsizeof((None,) * n) for n in range(1, 21)} | {28, 32, 40}  # ints and iterators, from 3.14 on
+FREE_LISTED |= {sys.getsizeof((None,) * n) for n in range(1, 22)} | {28, 32, 40}  # in 3.14 tuples are larger; ints and iterators, too
+
+
+def others_of(target, tracebacks):
+    """Blocks that may not differ. From 3.13 on a hook sees all objects begin. Until 3.10 frames are objects that have a free
+    list, and any size."""
+    memory = python_blocks.Memory(target.pid)
+    others = {address: pair for address, pair in tracebacks.items() if memory.minor >= 13 or pair[0][0] not in FREE_LISTED and
+              not (memory.minor <= 10 and memory.type_of_collected(address) == "frame")}
+    memory.close()
+    return others
 
 
 def compare_with_tracemalloc(bench, shapes, python=OWN, **environment):
@@ -90,7 +102,7 @@ def compare_with_tracemalloc(bench, shapes, python=OWN, **environment):
     check(len(found.both) > 500, f"only {len(found.both)} blocks to compare")
     for name in ("sizes", "only_ours", "only_theirs"):
         check(not getattr(found, name), f"{name}: {some(getattr(found, name))}; in both: {len(found.both)}")
-    others = {address: pair for address, pair in found.tracebacks.items() if pair[0][0] not in FREE_LISTED}
+    others = others_of(target, found.tracebacks)
     check(not others, f"tracebacks: {some(others)}; in both: {len(found.both)}")
     check_nothing_lost(bench, path)
     recording.end(signal.SIGINT)
@@ -111,9 +123,88 @@ def test_exact_blocks_of_the_c_library_are_those_of_tracemalloc(bench):
     return compare_with_tracemalloc(bench, ("everything", "without_gil"), PYTHONMALLOC="malloc")
 
 
-@harness.rows({name: row[1:] for name, row in PYTHONS.items() if row[2] != 9 and row[2] != 10})
+@harness.rows({name: row[1:] for name, row in PYTHONS.items()})
 def test_exact_blocks_of_python(bench, find, *which):
     return compare_with_tracemalloc(bench, ("everything", "threads", "without_gil"), python=find(*which))
+
+
+# ---- blocks that libraries report ----
+
+def compare_tracked(bench, python):
+    """By PyTraceMalloc_Track(), as numpy does: two calls are probed for it."""
+    compare_in_one_process(bench, "tracked", True, EXACT, python=python)
+
+
+@harness.core
+def test_exact_blocks_that_libraries_report_are_those_of_tracemalloc(bench):
+    need_python()
+    compare_tracked(bench, OWN)
+
+
+@harness.rows({name: row[1:] for name, row in PYTHONS.items()})
+def test_exact_blocks_that_libraries_report_to_python(bench, find, *which):
+    compare_tracked(bench, find(*which))
+
+
+TRACKS = """
+import ctypes
+track, untrack = ctypes.pythonapi.PyTraceMalloc_Track, ctypes.pythonapi.PyTraceMalloc_Untrack
+track.argtypes, untrack.argtypes = (ctypes.c_uint, ctypes.c_size_t, ctypes.c_size_t), (ctypes.c_uint, ctypes.c_size_t)
+at = 0x100000
+for i in range(300):
+    space = {"track": track}
+    exec(compile(f"track(7, {at + 64 * i}, {70000 + i})", f"<made {i}>", "exec"), space)
+    if i % 3 == 0: untrack(7, at + 64 * i)
+"""
+
+
+def test_exact_blocks_that_libraries_report_for_code_that_has_gone(bench):
+    """Each code object gets the address of the one before; books count their code objects, too."""
+    told = start(bench)
+    recording = attach(bench, told)
+    told.do(TRACKS + "keep(kept, 30)")
+    path = recording.snapshot()
+    rows = bench.stats(path, "--group-by", "traceback", "--min-size", "70000", "--max-size", "70299")["statistics"]
+    found = sorted((row["size"], row["traceback"][0]["filename"], row["traceback"][0]["lineno"]) for row in rows)
+    check_equal(found, [(70000 + i, f"<made {i}>", 1) for i in range(300) if i % 3], "size and line of each")
+    shown = bench.show(path)
+    check_equal((kept(bench, path), losses_of(shown)), (30, {}), "blocks of the hooks, losses")
+    counters = shown["counters"]
+    for came, went, there in ("allocations", "frees", "current_blocks"), ("allocated_bytes", "freed_bytes", "current_bytes"):
+        check_equal(counters[came] - counters[went], counters[there], f"{there} of {counters}")
+    recording.end(signal.SIGINT)
+    is_gone(told)
+
+
+# ---- free lists: from 3.13 on, the line that keeps an object is named ----
+
+OF_OBJECTS = {name: row[1:] for name, row in PYTHONS.items() if row[-1] in (13, 14)}
+
+
+@harness.rows(OF_OBJECTS)
+def test_exact_objects_of_free_lists(bench, find, *which):
+    """With and without --no-retag, in memory that a line drops before another one keeps it."""
+    for make, options in (("i / 7", ()), ("(i, None)", ()), ("[i]", ()), ("(i, None)", ("--no-retag",))):
+        rows, metadata = count_rows(bench, make, EXACT, *options, python=find(*which))
+        line, others = (LINE_THAT_DROPS, LINE_THAT_KEEPS) if options else (LINE_THAT_KEEPS, LINE_THAT_DROPS)
+        check(rows[line] >= ROUNDS - 300 and rows.get(others, 0) <= 320, f"{make} {options}: {rows}")
+        check_equal(metadata.get("python_retag"), None if options else "1", "the metadata")
+
+
+@harness.rows(OF_OBJECTS)
+def test_exact_objects_while_tracemalloc_is_told_of_them(bench, find, *which):
+    """It takes the place of the hook, and leaves none: that is said, blocks are right, and all goes out."""
+    told = start(bench, python=find(*which))
+    recording = attach(bench, told)
+    told.do("keep(kept, 100)")
+    check_equal(bench.show(recording.snapshot())["metadata"].get("python_retag"), "1", "the metadata")
+    for code in "tracemalloc.start()", "tracemalloc.stop()":
+        told.do("import tracemalloc\n" + code + "\nkeep(kept, 100)")
+        path = recording.snapshot()
+        check_equal(bench.show(path)["metadata"].get("python_retag"), None, f"the metadata after {code}")
+    check_equal((kept(bench, path), losses_of(bench.show(path))), (300, {}), "blocks, losses")
+    check("another function sees when its objects begin" in recording.stderr(), recording.stderr())
+    end_and_eject(bench, recording, told)
 
 
 # ---- how the process goes on, and ends ----
@@ -267,11 +358,9 @@ def test_exact_until_the_process_has_ended(bench):
     check_equal((losses_of(bench.show(path)), bench.show(path)["metadata"]["end"]), ({}, "exited 0"), "losses, its end")
 
 
-@harness.core
-def test_exact_comes_and_goes_while_threads_work(bench):
+def come_and_go_while_threads_work(bench, python, times=5):
     """The program checks what it computes (tests/inject)."""
-    need_python()
-    work = bench.start([PYTHON, str(HOOKED)])
+    work = bench.start([*python.argv, str(HOOKED)], env=ENVIRONMENT | python.environment)
 
     def rounds():
         work.write("how\n")
@@ -279,7 +368,7 @@ def test_exact_comes_and_goes_while_threads_work(bench):
         check_equal(said[3], "0", f"wrong results: {said}", Law)
         return int(said[1])
 
-    for _ in range(5):
+    for _ in range(times):
         recording = attach(bench, work)
         before = rounds()
         wait_for(lambda before=before: rounds() > before, "the threads stand still", 60, Law)
@@ -289,6 +378,17 @@ def test_exact_comes_and_goes_while_threads_work(bench):
         is_gone(work)
     work.popen.stdin.close()
     check_equal(work.wait(), 0, "its end", Law)
+
+
+@harness.core
+def test_exact_comes_and_goes_while_threads_work(bench):
+    need_python()
+    come_and_go_while_threads_work(bench, OWN)
+
+
+@harness.rows(OF_OBJECTS)
+def test_exact_comes_and_goes_while_threads_make_objects(bench, find, *which):
+    come_and_go_while_threads_work(bench, find(*which))
 
 
 def test_exact_has_deep_recursion_in_part(bench):

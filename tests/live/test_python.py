@@ -446,16 +446,16 @@ LINE_THAT_DROPS, LINE_THAT_KEEPS, ROUNDS = 5, 7, 2000
 KINDS = ("i / 7", "(i, None)", "[i]", "{'a': i}", "contextvars.Context()", "{i: i}.items()", "slice(i, i)")
 
 
-def start_kind(bench, make):
+def start_kind(bench, make, python=OWN):
     need_sessions()
-    program = bench.start([PYTHON, "-Sc", PROGRAM.replace("MAKE", make)], env=ENVIRONMENT)
+    program = bench.start([*python.argv, "-Sc", PROGRAM.replace("MAKE", make)], env=ENVIRONMENT | python.environment)
     check_equal(program.line(), "ready", "its first line")
     return program
 
 
-def count_rows(bench, make, *options):
+def count_rows(bench, make, *options, python=OWN):
     """{line: blocks that live after it has kept as many as there are rounds}, the metadata."""
-    program = start_kind(bench, make)
+    program = start_kind(bench, make, python)
     recording = bench.attach([program], *options)
     program.write("go\n")
     check_equal(program.line(60), "done", "its answer")

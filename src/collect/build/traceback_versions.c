@@ -360,6 +360,16 @@ int versions_resolve(struct tracebacks *tracebacks, const struct mappings *mappi
 	return err;
 }
 
+int versions_resolve_then(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+			  const struct traceback *traceback, uint64_t time_ns)
+{
+	int err = tracebacks_find(tracebacks, id) ? 0 : resolve_version(tracebacks, mappings, id, traceback, time_ns);
+
+	if (!err)
+		tracebacks_find(tracebacks, id)->whole_ns = UINT64_MAX;
+	return err;
+}
+
 /* ---- allocations ---- */
 
 static struct churn churn_since(const struct churn *now, const struct churn *before)

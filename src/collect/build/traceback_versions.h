@@ -22,6 +22,13 @@
 int versions_resolve(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
 		     const struct traceback *traceback);
 
+/*
+ * Makes the traceback known by the code of that time (HISTORY_ANY: it is not known which), for good: its addresses were no
+ * other code then, and the same addresses at another time have another id. 0 or -ENOMEM.
+ */
+int versions_resolve_then(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+			  const struct traceback *traceback, uint64_t time_ns);
+
 /* Takes over what the map has counted for a traceback: at a drain, or when it has been taken out of the map. */
 void versions_count(struct tracebacks *tracebacks, struct known_traceback *known, const struct churn *counted);
 void versions_retire(struct tracebacks *tracebacks, struct known_traceback *known, const struct churn *counted);

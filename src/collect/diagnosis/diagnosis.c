@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/privileges.h"
 #include "inject/inject.h"
 #include "process/proc.h"
@@ -338,6 +340,19 @@ static void plan_injection_into(struct sandbox *sandbox, struct diagnosed_proces
 		process->injection = NULL;
 }
 
+static void plan_exact_into(struct collector *collector, struct diagnosed_process *process)
+{
+	struct target *target = target__open(process->pid, &collector->objects, &process->not_exact);
+
+	process->exact = target ? calloc(1, sizeof(*process->exact)) : NULL;
+	if (process->exact && exact_plan_make(collector, target, process->exact, &process->not_exact)) {
+		free(process->exact);
+		process->exact = NULL;
+	}
+	if (target)
+		target__free(target);
+}
+
 static int diagnose_process(struct diagnosis *diagnosis)
 {
 	struct diagnosed_process *process = &diagnosis->process;
@@ -348,13 +363,32 @@ static int diagnose_process(struct diagnosis *diagnosis)
 				   diagnosis->machine.records;
 		err = diagnose_files(diagnosis) ?: diagnose_probes(diagnosis);
 		plan_injection_into(diagnosis->collector->helpers.sandbox, process);
+		plan_exact_into(diagnosis->collector, process);
 	} else {
-		process->not_injected = process->why;
+		process->not_injected = process->not_exact = process->why;
 	}
 	return err ?: collect_notes(diagnosis) ?: diagnose_unseen(process);
 }
 
 /* ---- all ---- */
+
+/* A collector with the parts that need no kernel. NULL and errno. */
+static struct collector *open_looking_collector(struct reason *why)
+{
+	struct collector *collector = collector_new(NULL);
+
+	if (!collector) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	collector->helpers.sandbox = sandbox__open(&(struct sandbox_options){}, why);
+	collector->objects.sandbox = collector->helpers.sandbox;
+	collector->objects.domains = COLLECTOR_MALLOC;
+	if (collector->helpers.sandbox)
+		return collector;
+	collector__close(collector);
+	return NULL;
+}
 
 /* Opens a collector that can record. If that fails, makes one with the parts that need no kernel. */
 static struct collector *open_diagnosis_collector(struct diagnosed_machine *machine)
@@ -365,14 +399,11 @@ static struct collector *open_diagnosis_collector(struct diagnosed_machine *mach
 	machine->records = collector != NULL;
 	if (collector)
 		return collector;
-	collector = collector_new(NULL);
+	collector = open_looking_collector(NULL);
 	if (!collector)
 		return NULL;
-	collector->helpers.sandbox = sandbox__open(&(struct sandbox_options){}, NULL);
-	collector->objects.sandbox = collector->helpers.sandbox;
-	collector->objects.domains = COLLECTOR_MALLOC;
 	collector->bpf = open_bpf();
-	if (collector->helpers.sandbox && collector->bpf)
+	if (collector->bpf)
 		return collector;
 	collector__close(collector);
 	return NULL;
@@ -400,31 +431,53 @@ struct diagnosis *diagnosis__new(pid_t pid, struct reason *why)
 	return NULL;
 }
 
-struct diagnosis *diagnosis__of_injection(pid_t pid, struct reason *why)
+struct diagnosis *diagnosis__of_injection(pid_t pid, bool is_exact, struct reason *why)
 {
 	struct diagnosis *diagnosis = calloc(1, sizeof(*diagnosis));
 	int err = diagnosis ? mounts_check(why) : reason_set(why, -ENOMEM, "out of memory");
 
-	if (!err)
-		diagnosis->collector = collector_new(NULL);
-	if (!err && !diagnosis->collector)
-		err = reason_set(why, -ENOMEM, "out of memory");
 	if (!err) {
-		diagnosis->collector->helpers.sandbox = sandbox__open(&(struct sandbox_options){}, why);
-		err = diagnosis->collector->helpers.sandbox ? 0 : -errno;
+		reason_set(why, 0, "out of memory");
+		diagnosis->collector = open_looking_collector(why);
 	}
-	if (!err) {
-		diagnosis->process.pid = pid;
+	if (err || !diagnosis->collector) {
+		diagnosis__free(diagnosis);
+		return NULL;
+	}
+	diagnosis->process.pid = pid;
+	proc_status(pid, "Threads", &diagnosis->process.thread_nr);
+	if (is_exact)
+		plan_exact_into(diagnosis->collector, &diagnosis->process);
+	else
 		plan_injection_into(diagnosis->collector->helpers.sandbox, &diagnosis->process);
-		return diagnosis;
-	}
-	diagnosis__free(diagnosis);
-	return NULL;
+	return diagnosis;
+}
+
+#define BUSY_LOOK_NS 200000000
+
+int diagnose_ways(pid_t pid, struct ways *ret, double *ret_core_percent, struct reason *why)
+{
+	struct collector *collector = open_looking_collector(why);
+	uint64_t before_ns = 0, after_ns = 0, begun_ns = monotonic_now_ns(), took_ns;
+
+	if (!collector)
+		return -errno;
+	collector->sources->python_choice.is_default = true;
+	cpu_time_read(pid, &before_ns);
+	ways_find(collector, pid, NULL, ret);
+	collector__close(collector);
+	took_ns = monotonic_now_ns() - begun_ns;
+	if (took_ns < BUSY_LOOK_NS)
+		nanosleep(&(struct timespec){ .tv_nsec = BUSY_LOOK_NS - took_ns }, NULL);
+	cpu_time_read(pid, &after_ns);
+	*ret_core_percent = after_ns > before_ns ? 100.0 * (after_ns - before_ns) / (monotonic_now_ns() - begun_ns) : 0;
+	return 0;
 }
 
 static void release_process(struct diagnosed_process *process)
 {
 	inject_plan_free(process->injection);
+	free(process->exact);
 	for (size_t i = 0; i < process->note_nr; i++)
 		free(process->note[i]);
 	free(process->note);

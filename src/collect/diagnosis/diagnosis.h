@@ -21,6 +21,7 @@
 
 #include "base/reason.h"
 #include "collect/budget/calibrate.h"
+#include "collect/sources/ways.h"
 #include "elf/probe_info.h"
 
 struct inject_plan;
@@ -136,6 +137,8 @@ struct diagnosed_process {
 	size_t failed_nr; /* functions found that cannot be probed */
 	struct inject_plan *injection; /* what attach --inject would do; NULL: it would be refused */
 	struct reason not_injected;    /* why */
+	struct exact_plan *exact; /* the same of attach --inject=exact */
+	struct reason not_exact;
 	bool records;
 	struct reason why; /* why it would not be recorded */
 };
@@ -156,8 +159,11 @@ struct diagnosis {
  */
 struct diagnosis *diagnosis__new(pid_t pid, struct reason *why);
 
-/* Only process.pid, injection and not_injected. */
-struct diagnosis *diagnosis__of_injection(pid_t pid, struct reason *why);
+/* Only process.pid, injection and not_injected, or exact and not_exact. */
+struct diagnosis *diagnosis__of_injection(pid_t pid, bool is_exact, struct reason *why);
+
+/* The ways to record a process that is not recorded yet. *ret_core_percent: how busy it is now. 0 or a negative errno. */
+int diagnose_ways(pid_t pid, struct ways *ret, double *ret_core_percent, struct reason *why);
 
 void diagnosis__free(struct diagnosis *diagnosis); /* NULL is allowed */
 

@@ -15,6 +15,7 @@
 #include "collect/probe/attach_methods.h"
 #include "process/proc.h"
 #include "collect/sources/block_sources.h"
+#include "collect/sources/ways.h"
 
 /* ---- the terms of a budget ---- */
 
@@ -131,6 +132,62 @@ static void note_pause(struct collector *collector, struct target *target, const
 		  "%s (PID %d): even samples cost more than --max-overhead %u allows: the recording of %s pauses now "
 		  "and then, and what is allocated meanwhile is missing%s", target->identity.comm, target->identity.pid,
 		  collector->options.max_overhead, what, end);
+}
+
+/* ---- what recording costs without a budget ---- */
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void note_cost(struct collector *collector, struct target *target, const struct cost_look *part)
+{
+	struct ways ways;
+	struct reason slower;
+	char cheaper[WAYS_TEXT_MAX];
+	const char *end;
+
+	if (!may_name_process(&collector->limits->budgets, &target->budget.is_cost_noted, &end))
+		return;
+	cost_watch_format(&slower, part);
+	ways_find(collector, target->identity.pid, target, &ways);
+	ways_text(cheaper, &ways);
+	notes_add(&collector->notes, "%s (PID %d) is recorded by traps and %s%s%s%s", target->identity.comm, target->identity.pid,
+		  slower.text, *cheaper ? "; cheaper: " : "", cheaper, end);
+}
+
+static void watch_cost(struct collector *collector, struct target *target, uint64_t now_ns)
+{
+	const struct trap_costs *costs = &collector->limits->budgets.costs;
+	const struct process *account = account_of(&collector->targets, target->slot);
+	struct cost_watch *watch = &target->budget.watch;
+	struct cost_look part;
+
+	if (account->image != target->now.account.image ||
+	    !cost_watch_wants(watch, target->life.started_ns, cost_of_account(costs, account), now_ns))
+		return;
+	target_read_cost(costs, target, account);
+	if (cost_watch_judge(watch, &(struct cost_look){ now_ns, target->now.cost }, &part))
+		note_cost(collector, target, &part);
+}
+
+/* Returns when to look again, in ns; UINT64_MAX: at the next look. */
+static uint64_t watch_costs(struct collector *collector)
+{
+	uint64_t now_ns = monotonic_now_ns(), wait_ns = UINT64_MAX;
+
+	if (collector->options.max_overhead || !collector->limits->budgets.costs.entry_ns)
+		return UINT64_MAX;
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		struct target *target = collector->targets.target[i];
+
+		if (target->life.has_ended || target->budget.is_cost_noted)
+			continue;
+		watch_cost(collector, target, now_ns);
+		wait_ns = sooner(wait_ns, cost_watch_wait_ns(&target->budget.watch, target->life.started_ns, now_ns));
+	}
+	return wait_ns;
 }
 
 /* Gives the kernel side the rate of a process's budget. least: the rate of all processes. */
@@ -341,11 +398,6 @@ static bool shared_budgets_judge(struct collector *collector, uint64_t together_
 		is_any |= budget_asks_for_pause(target);
 	}
 	return is_any;
-}
-
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
 }
 
 static uint64_t shared_budgets_wait_ns(const struct collector *collector, unsigned int processors)
@@ -562,6 +614,7 @@ void apply_budgets(struct collector *collector)
 	struct spender spender;
 
 	count_other_links(collector);
+	wait_ns = sooner(wait_ns, watch_costs(collector));
 	if (!collector->options.max_overhead && wait_ns != UINT64_MAX)
 		set_timer(budgets, wait_ns);
 	if (!collector->options.max_overhead || is_too_soon(collector))
@@ -579,10 +632,9 @@ void apply_budgets(struct collector *collector)
 			continue;
 		apply_budget(collector, &spender);
 		own_ns = spender_wait_ns(collector, &spender);
-		wait_ns = own_ns < wait_ns ? own_ns : wait_ns;
+		wait_ns = sooner(wait_ns, own_ns);
 	}
-	if (own_links_wait_ns(collector) < wait_ns)
-		wait_ns = own_links_wait_ns(collector);
+	wait_ns = sooner(wait_ns, own_links_wait_ns(collector));
 	set_timer(budgets, budgets->pause_every_ns ?: budgets->rate_every_ns ?: wait_ns == UINT64_MAX ? 0 : wait_ns);
 }
 

@@ -16,6 +16,7 @@ struct live_reader {
 	live_read_fn read;
 	void *process;
 	struct live_pools *pools;
+	uint64_t arena_nr;
 	uint64_t word[PYTHON_POOL_MOST / 8];
 	struct python_pool pool;
 };
@@ -79,7 +80,9 @@ static int read_live_arena(struct live_reader *reader, const struct python_arena
 	return err;
 }
 
-static int read_live_arenas(struct live_reader *reader)
+typedef int (*live_arena_fn)(struct live_reader *reader, const struct python_arena *arena);
+
+static int read_live_arenas(struct live_reader *reader, live_arena_fn fn)
 {
 	const struct python_process *where = reader->where;
 	uint64_t state = where->pools_at, arenas = 0;
@@ -101,8 +104,24 @@ static int read_live_arenas(struct live_reader *reader)
 
 		err = read_live_number(reader, arenas + i * sizeof(arena), &arena, sizeof(arena));
 		if (!err && arena.address)
-			err = read_live_arena(reader, &arena);
+			err = fn(reader, &arena);
 	}
+	return err;
+}
+
+static int count_live_arena(struct live_reader *reader, const struct python_arena *arena)
+{
+	(void)arena;
+	reader->arena_nr++;
+	return 0;
+}
+
+int live_pools_arenas(const struct python_process *where, live_read_fn read, void *process, uint64_t *ret_bytes)
+{
+	struct live_reader reader = { .where = where, .read = read, .process = process };
+	int err = read_live_arenas(&reader, count_live_arena);
+
+	*ret_bytes = reader.arena_nr * where->arena_bytes;
 	return err;
 }
 
@@ -121,7 +140,7 @@ int live_pools_read(const struct python_process *where, live_read_fn read, void 
 	*ret = (struct live_pools){ .pool_bytes = where->pool_bytes };
 	if (reader) {
 		*reader = (struct live_reader){ .where = where, .read = read, .process = process, .pools = ret };
-		err = where->pool_bytes && where->pool_bytes <= PYTHON_POOL_MOST ? read_live_arenas(reader) : -EINVAL;
+		err = where->pool_bytes && where->pool_bytes <= PYTHON_POOL_MOST ? read_live_arenas(reader, read_live_arena) : -EINVAL;
 	}
 	free(reader);
 	if (err)

@@ -35,6 +35,9 @@ typedef int (*live_read_fn)(void *process, uint64_t address, void *to, size_t by
 int live_pools_read(const struct python_process *where, live_read_fn read, void *process, struct live_pools *ret);
 void live_pools_release(struct live_pools *pools);
 
+/* The bytes of all arenas that the pools lie in. Reads their table only. 0, -E2BIG, or an error of read(). */
+int live_pools_arenas(const struct python_process *where, live_read_fn read, void *process, uint64_t *ret_bytes);
+
 enum live_state {
 	LIVE_ELSEWHERE, /* not in an arena's pool */
 	LIVE_NOT,

@@ -16,6 +16,12 @@
 struct books;
 
 /* Zeroed: none. */
+/* Hooks see nothing until they are in. A program that was started has run so long by then, and has these blocks. */
+struct python_unseen {
+	uint64_t ns; /* 0: the hooks were not put in at its start */
+	uint64_t nr, bytes; /* small ones; UINT64_MAX: not known */
+};
+
 struct target_python {
 	bool is_used;	     /* its allocators are probed, for the program that runs now */
 	bool has_heap;	     /* its heap is recorded, too */
@@ -34,7 +40,8 @@ struct target_python {
 	uint64_t codes_missing; /* frames of the latest snapshot whose code objects are not known */
 	struct python_process where; /* what the kernel side knows */
 	struct python_checked checked;
-	struct books *books; /* its blocks are in these, and nothing of it is probed; NULL: none. They belong to the source */
+	struct python_unseen unseen;
+	struct books *books; /* its blocks are in these, and only what libraries report is probed; NULL: none. They belong to the source */
 };
 
 /* After an exec: the process runs another program. Its code objects stay if they are of the same memory. */

@@ -2,7 +2,6 @@
 /* Puts samplers into processes, and takes them out: the public half of sources/injection.h. */
 #include "collect/session/session.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +12,8 @@
 #include "base/reason.h"
 #include "inject/inject.h"
 #include "collect/probe/link_holder.h"
-#include "collect/sources/python_source.h"
+#include "collect/sources/python_hooks_plan.h"
+#include "collect/sources/ways.h"
 #include "exact/books_reader.h"
 #include "process/proc.h"
 
@@ -47,12 +47,6 @@ static const char *way_without(struct collector *collector, pid_t pid)
 	return way;
 }
 
-/* A preloaded library is loaded by the dynamic linker, if the program has no more privileges than its user. */
-static bool can_preload(pid_t pid)
-{
-	return proc_auxv(pid, AT_BASE) && !proc_auxv(pid, AT_SECURE);
-}
-
 /* Other ways to record its heap, if it is in order, and nothing was changed. */
 static void name_other_ways(struct collector *collector, pid_t pid, int err, struct reason *ret)
 {
@@ -69,7 +63,7 @@ static void name_other_ways(struct collector *collector, pid_t pid, int err, str
 		reason_set(ret, 0, "; instead: 'allocsnap run --fast' at its next start");
 }
 
-static const char *change_text(enum inject_change change)
+const char *inject_change_text(enum inject_change change)
 {
 	static const char *const text[] = {
 		[INJECT_UNCHANGED] = "nothing was changed",
@@ -92,11 +86,11 @@ static int refuse_injection(struct collector *collector, const struct injection_
 	if (err != -EEXIST || inject_find(pid, &there, &ignored) || !there.is_active) {
 		name_other_ways(collector, pid, err, &ways);
 		return reason_set(why, err, "cannot inject into process %d: %s; %s%s", pid, try->found.text,
-				  change_text(try->times.change), ways.text);
+				  inject_change_text(try->times.change), ways.text);
 	}
 	if (there.owner_is_running)
 		return reason_set(why, err, "process %d has %s that another recording (process %d) has injected%s", pid,
-				  inject_kind_text(there.kind), there.owner, there.kind == INJECT_HOOKS ?
+				  inject_kind_text(there.kind), there.owner, there.kind != INJECT_SAMPLER ?
 				  ": only that one has its blocks" : ": without --inject its samples are recorded, too");
 	return reason_set(why, err, "process %d has %s that an earlier recording has left in it: 'allocsnap eject %d' takes it out",
 			  pid, inject_kind_text(there.kind), pid);
@@ -137,12 +131,16 @@ static void tell_files(struct link_holder *link_holder, const struct inject_plan
 	link_holder__tell_files(link_holder, plan->pid, file, nr);
 }
 
+/* A sampler, or hooks at the same places. */
 static int inject_planned(struct collector *collector, struct inject_plan *plan, uint64_t interval,
 			  struct injection_try *try)
 {
 	struct link_holder *link_holder = collector->helpers.link_holder;
-	const struct inject_options options = { .interval = interval, .owner = link_holder__pid(link_holder) };
-	struct injection injection = { .pid = plan->pid };
+	bool is_exact = interval == COLLECTOR_INJECT_EXACT;
+	const struct inject_options options = {
+		.interval = is_exact ? 0 : interval, .owner = link_holder__pid(link_holder), .is_exact = is_exact,
+	};
+	struct injection injection = { .pid = plan->pid, .is_exact = is_exact };
 	int err = functions_text(plan, &injection.functions) ?: array_push(&collector->sources->injections, injection, injection);
 
 	if (err) {
@@ -153,7 +151,7 @@ static int inject_planned(struct collector *collector, struct inject_plan *plan,
 	if (err)
 		reason_set(&try->found, err, "%s", strerror(-err));
 	else
-		err = inject_execute(plan, &options, &try->times, &try->found);
+		err = inject_execute(plan, &options, NULL, &try->times, &try->found);
 	tell_files(link_holder, plan);
 	if (err)
 		forget_injection(&collector->sources->injections);
@@ -164,80 +162,112 @@ static int inject_planned(struct collector *collector, struct inject_plan *plan,
 
 /* ---- hooks ---- */
 
-/* The process's file may be gone by now: then there is nothing to record. */
-static int take_books(struct collector *collector, pid_t pid, const struct inject_python *python,
-		      const struct inject_books *books, uint64_t stopped_ns, struct reason *ret)
+static int take_books(struct collector *collector, pid_t pid, const struct inject_python *python, int fd, uint64_t stopped_ns,
+		      struct reason *ret)
 {
-	struct python_books new = { .pid = pid, .stopped_ns = stopped_ns };
-	int fd, err = inject_open_books(pid, books, &fd);
+	struct python_books new = { .pid = pid, .stopped_ns = stopped_ns, .tracer = { python->tracer.address, python->tracer.put } };
+	int err;
 
-	for (int i = 0; i < PYTHON_WORDS; i++)
+	for (int i = 0; i < PYTHON_WORDS; i++) {
 		new.word[i].address = python->word[i / PYTHON_OPERATION_NR][i % PYTHON_OPERATION_NR].address;
-	err = err ?: python_books_add(&collector->sources->python_books, &new, fd);
+		new.word[i].put = python->word[i / PYTHON_OPERATION_NR][i % PYTHON_OPERATION_NR].put;
+	}
+	err = python_books_add(&collector->sources->python_books, &new, fd);
 	return err ? reason_set(ret, err, "its books cannot be opened: %s", strerror(-err)) : 0;
 }
 
-static int inject_hooks(struct collector *collector, const struct target *target, const struct inject_python *python,
-			struct injection_try *try)
+int check_books_can_cut(struct reason *why)
 {
+	return books_can_cut() ? 0 :
+	       reason_set(why, -ENOTSUP, "this kernel makes no barrier for all threads (membarrier, nohz_full)");
+}
+
+int inject_hooks(struct collector *collector, const struct target *target, struct inject_python *python,
+		 const struct inject_wait *wait, struct inject_times *ret, struct reason *why)
+{
+	pid_t pid = target->identity.pid;
 	struct link_holder *link_holder = collector->helpers.link_holder;
 	const struct inject_options options = { .owner = link_holder__pid(link_holder) };
-	const struct injection injection = { .pid = try->pid, .is_exact = true };
+	const struct injection injection = { .pid = pid, .is_exact = true };
 	struct inject_books books;
 	struct inject_file file = {};
 	int err = array_push(&collector->sources->injections, injection, injection);
 
 	if (err)
-		return reason_set(&try->found, err, "%s", strerror(-err));
-	err = link_holder__hold_sampler(link_holder, try->pid);
+		return reason_set(why, err, "%s", strerror(-err));
+	err = link_holder__hold_sampler(link_holder, pid);
 	if (err)
-		reason_set(&try->found, err, "%s", strerror(-err));
+		reason_set(why, err, "%s", strerror(-err));
 	else
-		err = inject_python_execute(try->pid, target->identity.start_ticks, python, &options, &books, &file, &try->times,
-					    &try->found);
-	link_holder__tell_files(link_holder, try->pid, &file, file.start != 0);
+		err = inject_python_execute(pid, target->identity.start_ticks, python, wait, &options, &books, &file, ret, why);
+	link_holder__tell_files(link_holder, pid, &file, file.start != 0);
 	if (err)
 		forget_injection(&collector->sources->injections);
-	return err ?: take_books(collector, try->pid, python, &books, try->times.stopped_ns, &try->found);
+	return err ?: take_books(collector, pid, python, books.fd, ret->stopped_ns, why);
 }
 
+/* -ENOENT: it runs no CPython. */
+static int inject_python(struct collector *collector, struct injection_try *try)
+{
+	struct target *target = target__open(try->pid, &collector->objects, &try->found);
+	struct inject_python python;
+	struct found_python place;
+	int err;
+
+	if (!target)
+		return -errno == -ENOENT ? -ENOTSUP : -errno;
+	err = python_hooks_find(collector, target, &place, &try->found);
+	if (!err)
+		err = python_hooks_plan(target, &place, &python, &try->found) ?:
+		      inject_hooks(collector, target, &python, NULL, &try->times, &try->found);
+	else if (err == -ENOENT && !(collector->options.domains & COLLECTOR_MALLOC))
+		err = -ENOTSUP;
+	target__free(target);
+	return err == -EINPROGRESS ? -EAGAIN : err;
+}
+
+static int inject_allocators(struct collector *collector, uint64_t interval, struct injection_try *try)
+{
+	struct inject_plan *plan;
+	int err = inject_plan_make(collector->helpers.sandbox, try->pid, &plan, &try->found);
+
+	err = err ?: inject_planned(collector, plan, interval, try);
+	inject_plan_free(plan);
+	return err;
+}
+
+/* A CPython's objects, or the heap of any other process, as the domains say. */
 static int inject_exactly(struct collector *collector, struct injection_try *try)
 {
 	struct inject_found there;
-	struct inject_python python;
-	struct target *target;
-	int err;
+	int err = check_books_can_cut(&try->found);
 
+	if (err)
+		return err;
 	if (!inject_find(try->pid, &there, &try->found) && there.is_active)
 		return -EEXIST;
-	if (!books_can_cut())
-		return reason_set(&try->found, -ENOTSUP, "this kernel makes no barrier for all threads (membarrier, nohz_full)");
-	target = target__open(try->pid, &collector->objects, &try->found);
-	if (!target)
-		return -errno;
-	err = python_hooks_plan(collector, target, &python, &try->found) ?: inject_hooks(collector, target, &python, try);
-	target__free(target);
-	return err;
+	err = collector->options.domains & COLLECTOR_PYTHON ? inject_python(collector, try) : -ENOENT;
+	return err == -ENOENT ? inject_allocators(collector, COLLECTOR_INJECT_EXACT, try) : err;
+}
+
+int check_injector(struct collector *collector, struct reason *why)
+{
+	int err = helpers_check(&collector->helpers, why);
+
+	return err || collector->helpers.link_holder ? err :
+	       reason_set(why, -ENOTSUP, "cannot inject: this kernel has no links of many uprobes, and no process of "
+			  "allocsnap could take the sampler out again");
 }
 
 int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_bytes, struct reason *why)
 {
 	struct injection_try try = { .pid = pid, .found = { "out of memory" } };
-	struct inject_plan *plan = NULL;
-	int err = helpers_check(&collector->helpers, why);
+	int err = check_injector(collector, why);
 
 	if (err)
 		return err;
-	if (!collector->helpers.link_holder)
-		return reason_set(why, -ENOTSUP, "cannot inject: this kernel has no links of many uprobes, and no process of "
-				  "allocsnap could take the sampler out again");
-	if (sample_bytes == COLLECTOR_INJECT_EXACT) {
-		err = inject_exactly(collector, &try);
-	} else {
-		err = inject_plan_make(collector->helpers.sandbox, pid, &plan, &try.found);
-		err = err ?: inject_planned(collector, plan, sample_bytes, &try);
-		inject_plan_free(plan);
-	}
+	err = sample_bytes == COLLECTOR_INJECT_EXACT ? inject_exactly(collector, &try) :
+						       inject_allocators(collector, sample_bytes, &try);
 	return err ? refuse_injection(collector, &try, err, why) : 0;
 }
 

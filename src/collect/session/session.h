@@ -9,14 +9,15 @@
  *	                     a process   children,    reads the       snapshots
  *	                     begins      execs, code  maps
  *
- * tracemalloc_api.c answers questions about one process, save_views.c and health.c about all. inject_target.c puts samplers in,
- * and takes them out.
+ * tracemalloc_api.c answers questions about one process, save_views.c and health.c about all. inject_target.c puts samplers
+ * and hooks in, and takes them out; run_exact.c starts a program for that.
  */
 
 #include "collect/files/unused_files.h"
 #include "collect/limits/own_links.h"
 #include "collect/recording/collector.h"
 #include "collect/sources/block_sources.h"
+#include "inject/inject.h"
 
 /* A collector that has nothing yet; options NULL: none. NULL: no memory. */
 struct collector *collector_new(const struct collector_options *options);
@@ -29,6 +30,29 @@ int add_target(struct collector *collector, struct target *target);
 
 /* Removes target i, and its own probes. */
 void remove_target(struct collector *collector, size_t i);
+
+/* Whether a process can be injected into at all, and whether the blocks of books can be read at one instant. 0 or -ENOTSUP… */
+int check_injector(struct collector *collector, struct reason *why);
+int check_books_can_cut(struct reason *why);
+
+/* Words for the state in which a failed injection has left the process. */
+const char *inject_change_text(enum inject_change change);
+
+/* Puts hooks into a process, which has books then. wait: as for inject_python_execute(). 0 or a negative errno. */
+int inject_hooks(struct collector *collector, const struct target *target, struct inject_python *python,
+		 const struct inject_wait *wait, struct inject_times *ret, struct reason *why);
+
+/* Starts the program, held. Its pid, or a negative errno; *ret_pid as for collector__run(). */
+pid_t launch_program(struct collector *collector, const char *const argv[], pid_t *ret_pid, struct reason *why);
+
+/* collector__run() with options.run_exact (run_exact.c). */
+int run_exactly(struct collector *collector, const char *const argv[], pid_t *ret_pid, struct reason *why);
+
+/* The account of a program that is held begins: no call can be in flight, so it is open from the start. 0 or a negative errno. */
+int begin_held(struct collector *collector, struct target *target, struct reason *why);
+
+/* It is recorded from now on; or, after an error, it is closed. Returns the error. */
+int take_held(struct collector *collector, struct target *target, int err);
 
 /* Closes a target that was not added, with its accounting and its own probes. */
 void close_target(struct collector *collector, struct target *target);

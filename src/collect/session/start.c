@@ -13,6 +13,7 @@
 #include "collect/recording/admission.h"
 #include "collect/sources/copied_functions.h"
 #include "elf/allocators.h"
+#include "exact/exact_preload.h"
 #include "sandbox/client.h"
 
 static bool has_heap(const struct object *object)
@@ -181,6 +182,7 @@ static int begin_process(struct collector *collector, pid_t id, uint32_t user, s
 		target__free(target);
 		return err;
 	}
+	target->heap_books.is_used = injects_heap_books(&collector->sources->injections, target->identity.pid);
 	choose_probes(collector, target);
 	err = resume_shared(collector) ?: start_target(collector, target, user, why);
 	if (err == -ESRCH || target__is_ending(target)) /* whatever failed because of it, or did not notice it */
@@ -246,49 +248,63 @@ static void probe_mapped(void *what)
 		held->err = probe_new_objects(held->collector, held->target, held->why);
 }
 
-/* No call can be in flight: so the accounting is open from the start. */
-static int start_held(struct held *held)
+int begin_held(struct collector *collector, struct target *target, struct reason *why)
 {
-	struct collector *collector = held->collector;
-	struct target *target = held->target;
 	struct process account = {
 		.image = __atomic_fetch_add(&collector->bpf->data->next_image, 1,
 					    __ATOMIC_RELAXED),
 		.is_open = 1,
-		.by_ret = target->probes.used->by_ret,
 		.follows = collector->options.follow_forks,
 	};
+	int err;
 
+	choose_probes(collector, target);
+	account.by_ret = target->probes.used->by_ret;
+	err = resume_shared(collector);
 	begin_time(target);
-	held->err = begin_target_account(&collector->targets.accounts, target, &account, held->why);
+	return err ?: begin_target_account(&collector->targets.accounts, target, &account, why);
+}
+
+static int start_held(struct held *held)
+{
+	struct collector *collector = held->collector;
+	struct target *target = held->target;
+
+	held->err = begin_held(collector, target, held->why);
 	probe_mapped(held);
 	/* For a program that becomes Python; while this one is held, because loading takes some tenths of a second. */
 	if (!held->err)
 		sources_preload(collector); /* without them its heap stays recorded, and a note says so */
 	launch_release(target->identity.pid, &target->mappings, probe_mapped, held);
 	target->late.judged_nr = target->late.seen_nr; /* it was held meanwhile */
-	if (!held->err && !probes_see_allocations(target->probes.used) && !copied_has_any(&target->mappings))
+	if (!held->err && !probes_see_allocations(target->probes.used) && !sources_are_used(target) &&
+	    !copied_has_any(&target->mappings))
 		held->err = report_nothing_found(collector, target, held->why);
 	if (!held->err)
 		held->err = sources_check(collector, target, held->why);
 	return held->err;
 }
 
-/* Starts the program, held. Its pid, or a negative errno; *ret_pid as for collector__run(). */
-static pid_t launch_program(struct collector *collector, const char *const argv[], pid_t *ret_pid, struct reason *why)
+pid_t launch_program(struct collector *collector, const char *const argv[], pid_t *ret_pid, struct reason *why)
 {
+	bool preloads = collector->options.run_exact && collector->options.domains & COLLECTOR_MALLOC;
 	const char *name = collector->options.run_user;
 	struct launch_user user = {};
 	struct launch launch = {
 		.argv = argv,
 		.files = &collector->files_before,
 		.user = name ? &user : NULL,
-		.needs_loader = collector->options.run_interval_bytes,
+		.preloaded = preloads ? "library that records it" : collector->options.run_interval_bytes ? "sampler" : NULL,
 	};
-	pid_t pid = name ? launch_user_find(name, &user, why) : 0;
+	pid_t pid = preloads && setenv(EXACT_VARIABLE, LAUNCH_PID_ROOM, 1) ? -ENOMEM : 0;
+
+	if (!pid && name)
+		pid = launch_user_find(name, &user, why);
 
 	pid = pid ?: launch_start(&launch, why);
 	launch_user_release(&user);
+	if (preloads)
+		unsetenv(EXACT_VARIABLE);
 	if (pid > 0)
 		*ret_pid = pid;
 	else if (launch.has_exec_failed)
@@ -296,12 +312,25 @@ static pid_t launch_program(struct collector *collector, const char *const argv[
 	return launch.has_ended ? -ECHILD : pid;
 }
 
+int take_held(struct collector *collector, struct target *target, int err)
+{
+	err = err ?: add_target(collector, target);
+	if (err)
+		close_target(collector, target);
+	else
+		apply_budgets(collector);
+	return err;
+}
+
 int collector__run(struct collector *collector, const char *const argv[], pid_t *ret_pid, struct reason *why)
 {
 	struct held held = { .collector = collector, .why = why };
 	int err = helpers_check(&collector->helpers, why);
-	pid_t pid = err ?: launch_program(collector, argv, ret_pid, why);
+	pid_t pid;
 
+	if (!err && collector->options.run_exact)
+		return run_exactly(collector, argv, ret_pid, why);
+	pid = err ?: launch_program(collector, argv, ret_pid, why);
 	if (pid < 0)
 		return pid;
 	held.target = target__open(pid, &collector->objects, why);
@@ -310,12 +339,5 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 		launch_release(pid, &(struct mappings){}, NULL, NULL);
 		return err;
 	}
-	choose_probes(collector, held.target);
-	held.err = resume_shared(collector);
-	err = start_held(&held) ?: add_target(collector, held.target);
-	if (err)
-		close_target(collector, held.target);
-	else
-		apply_budgets(collector);
-	return err;
+	return take_held(collector, held.target, start_held(&held));
 }

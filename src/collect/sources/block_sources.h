@@ -30,7 +30,7 @@ struct source_state {
  * The functions of the allocators of --probe are probed with the heap's (probes_attach()): user_allocator_source reports
  * what happened to them, as the user may have misspelt a name.
  */
-extern const struct block_source sampler_source, python_source, user_allocator_source;
+extern const struct block_source sampler_source, malloc_books_source, python_source, user_allocator_source;
 
 /* Ends with NULL. */
 extern const struct block_source *const block_sources[];

@@ -14,6 +14,7 @@
 #include "collect/sources/block_sources.h"
 
 #define INJECTED_PATH "/memfd:" INJECT_FILE_NAME
+#define HOOKS_PATH "/memfd:" INJECT_HOOKS_NAME
 
 /* NULL: this recording has injected no sampler into the process. */
 static const struct injection *find_injection(const struct injections *injections, pid_t pid)
@@ -26,13 +27,18 @@ bool object_is_injected(const struct object *object)
 	return !strcmp(object->path, INJECTED_PATH);
 }
 
+static bool has_injected_name(const struct object *object)
+{
+	return object_is_injected(object) || !strcmp(object->path, HOOKS_PATH);
+}
+
 void find_copied_pages(const struct mappings *mappings)
 {
 	for (size_t i = 0; i < mappings->used_nr; i++) {
 		struct object *object = mappings->objects->object[mappings->used[i]];
 		uint64_t offset, original;
 
-		if (!object->copies.offset && object_is_injected(object) && object->fd >= 0 &&
+		if (!object->copies.offset && has_injected_name(object) && object->fd >= 0 &&
 		    read_injected_copies(object->fd, &offset, &original))
 			object->copies = (struct unwind_copies){ offset, original };
 	}
@@ -56,14 +62,14 @@ static struct inject_found look_for_injected(const struct target *target)
 
 	if (err && (err != -ENOENT || !has_memory(target->identity.pid)))
 		found.is_active = target->sampler.is_injected; /* it cannot be read now, or not any more: as it was */
-	return found.kind == INJECT_SAMPLER ? found : (struct inject_found){};
+	return found.kind != INJECT_HOOKS ? found : (struct inject_found){};
 }
 
 bool injected_sampler_is_called(const struct target *target)
 {
 	struct inject_found found = look_for_injected(target);
 
-	return found.is_active && !found.is_unfinished;
+	return found.is_active && !found.is_unfinished && found.kind == INJECT_SAMPLER;
 }
 
 void note_injected(struct collector *collector, const struct target *target)
@@ -92,13 +98,13 @@ static void note_of_target(struct collector *collector, const struct target *tar
 
 static bool has_injected_object(const struct mappings *mappings)
 {
-	return array_any(mappings->used_nr, i, object_is_injected(mappings_used(mappings, i)));
+	return array_any(mappings->used_nr, i, has_injected_name(mappings_used(mappings, i)));
 }
 
-/* Whether an injected sampler takes the calls that the probes of a recording wait for. */
+/* Whether an injected sampler, or hooks of another recording, take the calls that the probes of a recording wait for. */
 static bool hides_heap(const struct target *target)
 {
-	return !target->sampler.is_used && has_injected_object(&target->mappings) && look_for_injected(target).is_active;
+	return !target->sampler.is_used && !target->heap_books.is_used && has_injected_object(&target->mappings) && look_for_injected(target).is_active;
 }
 
 static void note_heap_change(struct collector *collector, const struct target *target, bool has_gone, bool is_hidden)
@@ -158,6 +164,12 @@ int check_injected(struct collector *collector, const struct target *target, str
 	       reason_set(why, -ENOTSUP, "process %d (%s) has an injected sampler, which takes the calls of malloc: probes on "
 			  "malloc would see nothing. Record its samples (without --no-sampler), or 'allocsnap eject %d' first",
 			  pid, target->identity.comm, pid);
+}
+
+bool injects_heap_books(const struct injections *injections, pid_t pid)
+{
+	return array_any(injections->injection_nr, i,
+			 injections->injection[i].pid == pid && injections->injection[i].is_exact && injections->injection[i].functions);
 }
 
 void forget_injection(struct injections *injections)

@@ -27,14 +27,17 @@ struct target;
 struct injection {
 	pid_t pid;
 	uint64_t stopped_ns;
-	bool is_exact;	 /* hooks of a CPython, and no sampler */
-	char *functions; /* the functions that the sampler has taken over: text of the snapshot */
+	bool is_exact;	 /* hooks, and no sampler */
+	char *functions; /* of allocators that were taken over: text of the snapshot. NULL: hooks of a CPython */
 };
 
 struct injections {
 	struct injection *injection;
 	size_t injection_nr, injection_alloc;
 };
+
+/* Whether hooks in a process enter the blocks of its heap into books. */
+bool injects_heap_books(const struct injections *injections, pid_t pid);
 
 /* Forgets the latest. */
 void forget_injection(struct injections *injections);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/sources/python_books.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +10,10 @@
 #include "base/clock.h"
 #include "collect/build/build_metadata.h"
 #include "collect/sources/block_sources.h"
+#include "collect/sources/books_pass.h"
 #include "exact/books_reader.h"
-#include "process/proc.h"
 #include "shared/python_calls.h"
 #include "shared/unwind_types.h"
-#include "snapshot.h"
 
 /* ---- which processes have some ---- */
 
@@ -31,6 +29,13 @@ struct books *find_python_books(const struct all_python_books *all, pid_t pid)
 	return found ? found->books : NULL;
 }
 
+bool python_books_retag(const struct all_python_books *all, pid_t pid)
+{
+	const struct python_books *found = find_process_books(all, pid);
+
+	return found && found->tracer.address;
+}
+
 static int read_table_word(pid_t pid, uint64_t address, uint64_t *ret)
 {
 	const struct iovec to = { ret, sizeof(*ret) }, from = { (void *)address, sizeof(*ret) };
@@ -41,11 +46,9 @@ static int read_table_word(pid_t pid, uint64_t address, uint64_t *ret)
 int python_books_add(struct all_python_books *all, const struct python_books *new, int fd)
 {
 	struct python_books books = *new;
-	int err = books_open(fd, monotonic_now_ns(), &books.books);
+	int err = books_open(fd, BOOKS_OF_PYTHON, monotonic_now_ns(), &books.books);
 
 	books.looked_ns = monotonic_now_ns();
-	for (int i = 0; i < PYTHON_WORDS && !err; i++)
-		err = read_table_word(new->pid, new->word[i].address, &books.word[i].put);
 	err = err ?: array_push(all, process, books);
 	if (err)
 		books_close(books.books);
@@ -88,11 +91,27 @@ static bool has_hooks(const struct python_books *books)
 	return true;
 }
 
+/* Blocks are right without it, but for the lines of those that free lists keep. */
+static void check_tracer(struct collector *collector, struct target *target, struct python_books *books)
+{
+	uint64_t word;
+
+	if (!books->tracer.address || read_table_word(books->pid, books->tracer.address, &word) || word == books->tracer.put)
+		return;
+	books->tracer.address = 0;
+	target->python.retags = false;
+	notes_add(&collector->notes,
+		  "process %d (%s): another function sees when its objects begin (tracemalloc has begun, or PyRefTracer_SetTracer() "
+		  "was called): from here on an object in reused free-list memory has the line of the first object there",
+		  target->identity.pid, target->identity.comm);
+}
+
 /* From some time since the last look until now, calls were not seen: that is a gap, and it stays open. */
 static void check_hooks(struct collector *collector, struct target *target, struct python_books *books)
 {
 	uint64_t now_ns = monotonic_now_ns();
 
+	check_tracer(collector, target, books);
 	if (!books->is_lost && has_hooks(books)) {
 		books->looked_ns = now_ns;
 		return;
@@ -117,112 +136,14 @@ void python_books_release(struct all_python_books *all)
 
 /* ---- a pass ---- */
 
-/* A thread that runs: its number as the C library of the process has it, and in this PID namespace. */
-struct running_thread {
-	uint32_t own;
-	pid_t tid;
-};
+/* The kernel side counts its own numbers of code objects, from 1 on. */
+#define CODES_OF_BOOKS (1u << 30)
 
-struct joining {
-	struct collector *collector;
-	struct target *target;
-	uint64_t image;
-	uint64_t allocated_bytes;
-	uint64_t live_bytes, live_nr; /* of all sizes */
-	struct running_thread *thread; /* sorted by own */
-	size_t thread_nr, thread_alloc;
-};
-
-static int by_own_tid(const void *a, const void *b)
+static uint64_t frame_of_books(uint64_t frame)
 {
-	uint32_t x = ((const struct running_thread *)a)->own, y = ((const struct running_thread *)b)->own;
+	uint32_t code = frame >> 32;
 
-	return (x > y) - (x < y);
-}
-
-static int read_running_threads(struct joining *joining)
-{
-	pid_t pid = joining->target->identity.pid;
-	DIR *dir = joining->target->life.has_ended ? NULL : proc_open_threads(pid);
-	struct running_thread thread;
-	int err = 0;
-
-	while (dir && !err && (thread.tid = proc_next_thread(dir)))
-		if ((thread.own = proc_own_tid(pid, thread.tid)))
-			err = array_push(joining, thread, thread);
-	if (dir)
-		closedir(dir);
-	if (joining->thread_nr)
-		qsort(joining->thread, joining->thread_nr, sizeof(*joining->thread), by_own_tid);
-	return err;
-}
-
-static const struct running_thread *find_running(const struct joining *joining, uint32_t own)
-{
-	const struct running_thread key = { .own = own };
-
-	return joining->thread_nr ? bsearch(&key, joining->thread, joining->thread_nr, sizeof(key), by_own_tid) : NULL;
-}
-
-/* Threads that have ended keep the number that they had for themselves. */
-static pid_t tid_of_block(const struct joining *joining, uint32_t own)
-{
-	const struct running_thread *thread = find_running(joining, own);
-
-	return thread ? thread->tid : (pid_t)own;
-}
-
-/* The traceback of a node, among the ones of all processes. */
-static uint64_t traceback_id(const struct joining *joining, uint32_t node)
-{
-	return TRACEBACK_OF_BOOKS | joining->image << BLOCK_NODE_BITS | node;
-}
-
-static int join_block(void *joining_, const struct books_block *block)
-{
-	struct joining *joining = joining_;
-	const struct block_key key = block_key_of(block->address, joining->image, LAYER_POOL);
-	const struct block joined = {
-		.size = block->size,
-		.traceback = block->node == BOOKS_NO_NODE ? 0 : traceback_id(joining, block->node),
-		.birth_ns = block->birth_ns,
-		.thread = tid_of_block(joining, block->tid),
-		.domain = DOMAIN_PYTHON,
-	};
-
-	const struct collector_options *options = &joining->collector->options;
-
-	joining->live_bytes += block->size;
-	joining->live_nr++;
-	if (block->size < options->min_size || (options->max_size && block->size > options->max_size))
-		return 0;
-	return drained_blocks_add(&joining->collector->pass.drain.blocks, &key, &joined);
-}
-
-static int join_stack(void *joining_, const struct books_stack *stack)
-{
-	struct joining *joining = joining_;
-	struct drain *drain = &joining->collector->pass.drain;
-	uint32_t limit = joining->collector->options.traceback_limit;
-	uint64_t id = traceback_id(joining, stack->id);
-	struct traceback traceback = {
-		.churn = { stack->totals.allocations, stack->totals.allocated_bytes, stack->totals.temporary,
-			   stack->totals.temporary_bytes },
-		.image = joining->image,
-		.nframe = stack->frame_nr < limit ? stack->frame_nr : limit,
-		.total_nframe = stack->frame_nr,
-		.end = UNWIND_ROOT,
-		.by_tables = true,
-	};
-
-	for (uint32_t i = 0; i < traceback.nframe; i++)
-		traceback.pc[i] = PYTHON_FRAME | stack->frame[i];
-	if (!stack->frame_nr) { /* a thread without Python code: tracemalloc has one unknown frame */
-		traceback.pc[0] = PYTHON_FRAME_WORD(PYTHON_CODE_UNKNOWN, 0);
-		traceback.nframe = traceback.total_nframe = 1;
-	}
-	joining->allocated_bytes += stack->totals.allocated_bytes;
-	return map_copy_add(&drain->tracebacks, &id, &traceback);
+	return PYTHON_FRAME_WORD(code == PYTHON_CODE_UNKNOWN ? code : code | CODES_OF_BOOKS, frame);
 }
 
 /* Copies bytes that lie behind the struct, in place of memory of the process. */
@@ -238,134 +159,97 @@ static bool is_always_same(void *code)
 	return true;
 }
 
-static int join_code(void *joining_, const struct books_code *code)
+static int join_code(void *target_, const struct books_code *code)
 {
-	const struct joining *joining = joining_;
+	struct target *target = target_;
 	const struct python_code_record record = {
-		.id = code->id,
+		.id = code->id | CODES_OF_BOOKS,
 		.first_line = code->first_line,
 		.file = { .address = 0, .bytes = code->file_bytes, .state = code->file_state },
 		.name = { .address = code->file_bytes, .bytes = code->name_bytes, .state = code->name_state },
 		.lines = { .address = code->file_bytes + code->name_bytes, .bytes = code->line_bytes },
 	};
-	int err = python_codes_add(&joining->target->python.codes, &record, sizeof(record), read_behind, is_always_same,
+	int err = python_codes_add(&target->python.codes, &record, sizeof(record), read_behind, is_always_same,
 				   (void *)code);
 
 	return err == -ENOMEM ? err : 0; /* frames of others have no name, which is counted */
 }
 
-/* The numbers of the kernel's account are of probes, which such a process has none of. */
-static void join_numbers(struct target *target, const struct joining *joining)
+static struct books *python_books_of(const struct target *target)
 {
-	struct books_numbers numbers;
-	uint64_t *counter = target->drained.account.counter;
-
-	books_read_numbers(target->python.books, &numbers);
-	counter[COUNTER_allocations] = numbers.allocations;
-	counter[COUNTER_frees] = numbers.frees;
-	counter[COUNTER_unknown_frees] = numbers.unknown_frees;
-	counter[COUNTER_current_bytes] = joining->live_bytes;
-	counter[COUNTER_current_blocks] = joining->live_nr;
-	target->drained.cost.cost_ns = numbers.cost_ns;
-	target->drained.is_of_source = true;
+	return target->python.books;
 }
 
-static bool is_own_tid_running(void *joining, uint32_t own)
+static void check_target_hooks(struct collector *collector, struct target *target)
 {
-	return find_running(joining, own);
+	if (!target->life.has_ended)
+		check_hooks(collector, target, find_process_books(&collector->sources->python_books, target->identity.pid));
 }
 
-/* A process that cannot be read at this moment has no snapshot of this pass. */
-static int put_off(struct collector *collector, struct target *target, int err)
+static int read_target_codes(struct collector *collector, struct target *target)
 {
-	if (err != -EAGAIN && err != -ENOSPC && err != -ENOMEM)
-		return err;
-	notes_add(&collector->notes, "process %d (%s): no snapshot now, %s", target->identity.pid, target->identity.comm,
-		  err == -ENOMEM ? "as its books take more memory than there is" :
-		  err == -ENOSPC ? "as its books have room for no more: attach again" :
-		  "as a thread has been in a call of its allocator for so long (is it stopped, or throttled?)");
-	target->snapshots.is_unsaved = false;
+	(void)collector;
+	return books_read_codes(target->python.books, join_code, target);
+}
+
+static int fill_python_frames(struct target *target, const struct books_stack *stack, uint64_t id, struct traceback *ret)
+{
+	(void)target, (void)id;
+	ret->end = UNWIND_ROOT;
+	ret->nframe = stack->kept_nr;
+	ret->total_nframe = stack->frame_nr;
+	for (uint32_t i = 0; i < ret->nframe; i++)
+		ret->pc[i] = frame_of_books(stack->frame[i]);
+	if (!stack->frame_nr) { /* a thread without Python code: tracemalloc has one unknown frame */
+		ret->pc[0] = PYTHON_FRAME_WORD(PYTHON_CODE_UNKNOWN, 0);
+		ret->nframe = ret->total_nframe = 1;
+	}
 	return 0;
 }
 
-/* A process that has ended writes nothing any more. */
-static int read_books_of(struct collector *collector, struct target *target)
-{
-	struct joining joining = { .collector = collector, .target = target, .image = target->drained.account.image };
-	struct books *books = target->python.books;
-	int err = read_running_threads(&joining);
-
-	if (!target->life.has_ended)
-		check_hooks(collector, target, find_process_books(&collector->sources->python_books, target->identity.pid));
-
-	/* Before the cut: a slot is free for a thread that begins later. */
-	if (!err && joining.thread_nr)
-		books_free_threads(books, is_own_tid_running, &joining);
-	err = err ?: books_cut(books, monotonic_now_ns(), target->life.has_ended);
-	err = err ?: books_read_blocks(books, join_block, &joining);
-	err = err ?: books_read_codes(books, join_code, &joining);
-	if (!err)
-		join_numbers(target, &joining);
-	free(joining.thread);
-	return put_off(collector, target, err);
-}
+static const struct books_lane python_lane = {
+	.layer = LAYER_POOL,
+	.domain = DOMAIN_PYTHON,
+	.books_of = python_books_of,
+	.before_cut = check_target_hooks,
+	.after_read = read_target_codes,
+	.fill = fill_python_frames,
+};
 
 int read_python_books(struct collector *collector)
 {
-	int err = 0;
-
-	for (size_t i = 0; i < collector->targets.target_nr && !err; i++)
-		if (collector->targets.target[i]->python.books)
-			err = read_books_of(collector, collector->targets.target[i]);
-	return err;
-}
-
-static int read_stacks_of(struct collector *collector, struct target *target)
-{
-	struct joining joining = { .collector = collector, .target = target, .image = target->drained.account.image };
-	uint64_t *counter = target->drained.account.counter;
-	int err = books_read_stacks(target->python.books, collector->options.traceback_limit, join_stack, &joining);
-
-	counter[COUNTER_allocated_bytes] = joining.allocated_bytes;
-	counter[COUNTER_freed_bytes] = joining.allocated_bytes - counter[COUNTER_current_bytes];
-	return err;
+	return read_books_blocks(collector, &python_lane);
 }
 
 int read_python_stacks(struct collector *collector)
 {
-	int err = 0;
-
-	for (size_t i = 0; i < collector->targets.target_nr && !err; i++)
-		if (collector->targets.target[i]->python.books)
-			err = read_stacks_of(collector, collector->targets.target[i]);
-	return err;
+	return read_books_stacks(collector, &python_lane);
 }
 
 /* ---- a snapshot ---- */
 
-void add_books_losses(const struct target *target, uint64_t *loss)
+void add_python_books_losses(const struct target *target, uint64_t *loss)
 {
 	struct books_numbers numbers;
 
 	if (!target->python.books)
 		return;
 	books_read_numbers(target->python.books, &numbers);
-	loss[LOSS_threads_dropped] += numbers.lost[BOOKS_LOST_THREADS];
-	loss[LOSS_blocks_dropped] += numbers.lost[BOOKS_LOST_BLOCKS];
-	loss[LOSS_tracebacks_dropped] += numbers.lost[BOOKS_LOST_TRACEBACKS];
+	add_books_losses(target->python.books, loss);
 	loss[LOSS_python_codes_missing] += numbers.lost[BOOKS_LOST_CODES];
-	loss[LOSS_blocks_not_handed] += numbers.lost[BOOKS_LOST_HANDED];
 	loss[LOSS_python_blocks_gone] += numbers.lost[BOOKS_UNSEEN_FREES];
 	loss[LOSS_tracebacks_limited] += numbers.lost[BOOKS_DEEP];
+	loss[LOSS_objects_unreadable] = 0; /* no frame lies in a file; a short program has ended before its hooks' file was opened */
 }
 
-int describe_books(struct snapshot_builder *builder, const struct target *target)
+/* A program that was started had run, and had blocks, before the hooks were in. */
+int describe_unseen_start(struct snapshot_builder *builder, const struct python_unseen *unseen)
 {
-	struct books_numbers numbers;
+	const struct number number[] = {
+		{ "unseen_start_ns", unseen->ns },
+		{ "unseen_start_count", unseen->nr },
+		{ "unseen_start_bytes", unseen->bytes },
+	};
 
-	if (!target->python.books)
-		return 0;
-	books_read_numbers(target->python.books, &numbers);
-	return describe_numbers(builder, (const struct number[]){ { "books_bytes", numbers.file_bytes },
-								  { "books_node_count", numbers.node_nr } }, 2);
+	return unseen->ns ? describe_numbers(builder, number, unseen->nr == UINT64_MAX ? 1 : ARRAY_SIZE(number)) : 0;
 }

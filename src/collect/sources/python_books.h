@@ -17,11 +17,13 @@
 struct books;
 struct collector;
 struct reason;
+struct python_unseen;
+struct snapshot_builder;
 struct target;
 
 #define PYTHON_WORDS (PYTHON_DOMAIN_NR * PYTHON_OPERATION_NR)
 
-/* A pointer in a table of allocators, and what the injector has written there. */
+/* A pointer in a table of allocators, and the hook that the injector has written there. */
 struct python_word {
 	uint64_t address, put;
 };
@@ -31,6 +33,7 @@ struct python_books {
 	pid_t pid;
 	struct books *books;
 	struct python_word word[PYTHON_WORDS];
+	struct python_word tracer; /* to the function that sees when objects begin; address 0: not hooked, or any more */
 	uint64_t looked_ns; /* when the words were last looked at */
 	bool is_lost;	    /* and one was another */
 	uint64_t stopped_ns; /* how long its threads were stopped */
@@ -44,7 +47,10 @@ struct all_python_books {
 /* NULL: it has none of this recording. */
 struct books *find_python_books(const struct all_python_books *all, pid_t pid);
 
-/* Takes over the descriptor. Reads the words as they are now, by their addresses in *new. 0 or a negative errno. */
+/* Whether an object in memory that a free list has kept has a traceback of its own. */
+bool python_books_retag(const struct all_python_books *all, pid_t pid);
+
+/* Takes over the descriptor. 0 or a negative errno. */
 int python_books_add(struct all_python_books *all, const struct python_books *new, int fd);
 void python_books_release(struct all_python_books *all);
 
@@ -52,11 +58,10 @@ void python_books_release(struct all_python_books *all);
 int read_python_books(struct collector *collector);
 int read_python_stacks(struct collector *collector);
 
-/* Adds the losses of the books. */
-void add_books_losses(const struct target *target, uint64_t *loss);
+/* The blocks that a program which was started had before the hooks were in. 0 or a negative errno. */
+int describe_unseen_start(struct snapshot_builder *builder, const struct python_unseen *unseen);
 
-/* 0 or a negative errno. */
-struct snapshot_builder;
-int describe_books(struct snapshot_builder *builder, const struct target *target);
+/* Adds the losses of the books. */
+void add_python_books_losses(const struct target *target, uint64_t *loss);
 
 #endif

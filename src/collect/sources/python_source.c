@@ -9,6 +9,7 @@
 #include "process/proc.h"
 #include "collect/recording/collector.h"
 #include "collect/sources/block_sources.h"
+#include "collect/sources/books_pass.h"
 #include "collect/sources/python_source.h"
 #include "collect/target/target.h"
 #include "shared/bpf_types.h"
@@ -361,7 +362,8 @@ int describe_python(struct snapshot_builder *builder, const struct target *targe
 						 target->mappings.objects->object[python->object]->path);
 	if (!err && settings->has_pools)
 		err = snapshot_builder__metadata(builder, "sampler_kind", "pools");
-	return err ?: describe_books(builder, target) ?: describe_older_python(builder, &python->checked);
+	return err ?: describe_books(builder, python->books) ?: describe_unseen_start(builder, &python->unseen) ?:
+	       describe_older_python(builder, &python->checked);
 }
 
 void add_python_losses(const struct target *target, uint64_t *loss)
@@ -373,5 +375,5 @@ void add_python_losses(const struct target *target, uint64_t *loss)
 	loss[LOSS_python_blocks_unseen] = python->checked.unseen;
 	loss[LOSS_python_blocks_gone] = python->checked.gone;
 	loss[LOSS_python_creations_unknown] = python->creation_unknown_nr;
-	add_books_losses(target, loss);
+	add_python_books_losses(target, loss);
 }

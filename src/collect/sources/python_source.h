@@ -18,6 +18,7 @@
 
 struct collector;
 struct inject_python;
+struct python_info;
 struct reason;
 struct settings;
 struct snapshot_builder;
@@ -29,11 +30,8 @@ int note_python_code(void *collector, void *record, size_t bytes);
 /* The kernel side forgets a process's CPython; code objects are swept when many have no process. */
 void forget_python(struct collector *collector, const struct target *target);
 
-/*
- * Finds where hooks go in the tables of a process's CPython, and what they need to know. 0, or -ENOTSUP, -EAGAIN… with a line in *why.
- * Looks at files and memory, and changes nothing.
- */
-int python_hooks_plan(struct collector *collector, struct target *target, struct inject_python *ret, struct reason *why);
+/* Whether its objects would be recorded by probes, as it runs now, or its pools and larger objects. 0, or the same errors. */
+int python_objects_plan(struct collector *collector, struct target *target, bool by_pools, struct reason *why);
 
 /* ---- a view of its own ---- */
 

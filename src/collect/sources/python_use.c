@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/sources/python_source.h"
+#include "collect/sources/python_hooks_plan.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/reason.h"
 #include "collect/files/written_files.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/late_programs.h"
 #include "process/proc.h"
+#include "collect/python/live_pools.h"
 #include "collect/python/python_codes.h"
 #include "collect/recording/collector.h"
 #include "collect/sources/block_sources.h"
@@ -40,7 +42,7 @@ static bool may_use_python(const struct collector *collector, const struct targe
 	return collector->options.domains & COLLECTOR_PYTHON && probes_have_sessions(collector->bpf) && !probes->by_ret &&
 	       !probes->is_paused && !target->life.has_ended && (target->slot != ACCOUNT_NONE || probes->is_trial) &&
 	       (target->python.is_used || may_begin) &&
-	       !target->sampler.is_used;
+	       !target->sampler.is_used && !target->heap_books.is_used;
 }
 
 #define PYTHONS_NOTED 32 /* in a recording */
@@ -100,8 +102,7 @@ static void note_python_is_used(struct collector *collector, const struct target
 	if (!collector->sources->python_choice.is_default || collector->sources->python_choice.beside_heap)
 		return;
 	notes_add(&collector->notes,
-		  "process %d (%s) %s Python %u.%u.%u: %sits objects are recorded, at Python's lines; for less cost: --inject=exact, "
-		  "--sample pools, or its heap: --domain malloc",
+		  "process %d (%s) %s Python %u.%u.%u: %sits objects are recorded, at Python's lines; its heap: --domain malloc",
 		  identity->pid, identity->comm, target->life.exec_cnt ? "has become" : "runs", version->major, version->minor,
 		  version->micro, target->life.exec_cnt ? "from now on " : "");
 }
@@ -119,7 +120,8 @@ static bool may_be_python(const struct collector *collector, const struct target
 	if (collector->sources->python_choice.is_default)
 		is_wanted = has_name || (is_python_program(target) && is_python_library(object->path));
 	else
-		is_wanted = has_name || object->is_program || is_python_library(object->path);
+		is_wanted = has_name || object->is_program || is_path_of_mapping(object->path, target->identity.exe ?: "") ||
+			    is_python_library(object->path);
 	return is_wanted && object->probe_info && object->fd >= 0 && !object->has_changed && !object->is_put_off &&
 	       !object->is_copy;
 }
@@ -225,47 +227,9 @@ static bool has_other_c_library(const struct mappings *mappings)
 	return false;
 }
 
-static bool has_hooks_of_others(const struct target *target)
+/* NULL, or why no objects of a file's CPython can be recorded. */
+static const char *find_file_fault(const struct collector *collector, const struct target *target, const struct python_info *info)
 {
-	struct inject_found found;
-	struct reason ignored;
-
-	return !inject_find(target->identity.pid, &found, &ignored) && found.is_active && found.kind == INJECT_HOOKS;
-}
-
-/*
- * Whether the allocators in force are the file's own, or those with tracemalloc or debug hooks in front. NULL, or what is
- * in the way. Fills in the functions of debug hooks.
- */
-static const char *find_hooks(struct target *target, const struct python_info *info, uint64_t bias, struct python_asked *ret)
-{
-	const struct python_memory memory = { target, target__read_memory };
-	unsigned int debug_nr = 0;
-
-	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++) {
-		struct python_layers layers;
-
-		if (python_layers_read(info, bias, domain, &memory, &layers, NULL) && has_hooks_of_others(target))
-			return "another recording has put its hooks in front of its allocators, and only that one has its blocks "
-				"('allocsnap eject' takes them out if it has ended)";
-		if (python_layers_read(info, bias, domain, &memory, &layers, NULL) || !layers.nr)
-			return "functions of another file are in front of its allocators, or these cannot be read";
-		if (layers.layer[layers.recorded].kind == PYTHON_LAYER_PLAIN)
-			continue;
-		if (!python_layers_debug_own(&layers, info, bias, domain))
-			return "debug hooks are in front of other allocators than its own";
-		python_layers_asked(&layers, bias, ret->function[domain]);
-		debug_nr++;
-	}
-	return debug_nr % PYTHON_DOMAIN_NR ? "debug hooks are in front of some of its allocators only" : NULL;
-}
-
-/* NULL, or why its objects cannot be recorded. */
-static const char *find_fault(const struct collector *collector, struct target *target, const struct python_info *info,
-			      uint64_t bias, struct python_asked *ret)
-{
-	const struct python_memory memory = { target, target__read_memory };
-
 	if (*info->fault)
 		return info->fault;
 	if (!info->site_nr)
@@ -277,11 +241,17 @@ static const char *find_fault(const struct collector *collector, struct target *
 	if (collector->options.python_frames == COLLECTOR_FRAMES_MIXED && info->offsets.frame_owner == PYTHON_NO_OFFSET)
 		return "its frames do not show which C code runs them, which --frames mixed needs: CPython 3.11 "
 			"and later do";
-	if (has_other_c_library(&target->mappings))
-		return "its C library is not glibc";
-	if (target->life.started_ns && !target->now.account.is_forked)
-		return NULL; /* the program may be about to begin */
-	return find_hooks(target, info, bias, ret) ?: python_states_check(info, bias, &memory);
+	return has_other_c_library(&target->mappings) ? "its C library is not glibc" : NULL;
+}
+
+/* The program may be about to begin. */
+static const char *find_fault(const struct collector *collector, struct target *target, const struct python_info *info,
+			      uint64_t bias, struct python_asked *ret)
+{
+	bool may_begin = target->life.started_ns && !target->now.account.is_forked, has_begun;
+
+	return find_file_fault(collector, target, info) ?: may_begin ? NULL :
+	       python_memory_fault(target, info, bias, ret, &has_begun);
 }
 
 /* ---- the decision ---- */
@@ -396,18 +366,50 @@ static int attach_heap_for_python(struct collector *collector, struct target *ta
 	return err;
 }
 
-/* Its CPython has the functions of this recording in its tables: nothing is probed. */
+/*
+ * Libraries report blocks that they have from elsewhere (numpy), and hooks see nothing of it: these calls are probed, and the
+ * ends of code objects, which the kernel side knows by their addresses.
+ */
+static int attach_tracked(struct collector *collector, struct target *target, uint32_t object, struct reason *why)
+{
+	const struct python_asked asked = { .pools = PYTHON_TRACKED_ONLY };
+	struct python_info info = {};
+	uint64_t bias, memory;
+	int err = sandbox__python(collector->helpers.sandbox, collector->objects.object[object]->fd, &asked, &info, why);
+
+	if (!err && (*info.fault || !find_bias(&target->mappings, object, &info, &bias) ||
+		     !read_memory_id(collector, target, &memory)))
+		err = reason_set(why, -ENOTSUP, "%s", *info.fault ? info.fault : "its code is not mapped");
+	if (!err && load_for_python(collector))
+		err = reason_set(why, -ENOTSUP, "the kernel does not take the programs for it");
+	if (!err) {
+		tell_of_python(collector, target, &info, bias, memory);
+		err = python_places_attach(target__own_probes(target), collector->bpf, &collector->objects, object, &info, why);
+		target->python.place_nr = err ? 0 : info.site_nr;
+	}
+	python_info_release(&info);
+	return err;
+}
+
+/* Its CPython has the functions of this recording in its tables: no call of its allocators is probed. */
 static int attach_books(struct collector *collector, struct target *target, uint32_t object, const struct python_info *info)
 {
 	struct target_python *python = &target->python;
+	struct reason why = {};
+	int err;
 
 	python->books = find_python_books(&collector->sources->python_books, target->identity.pid);
+	python->retags = python_books_retag(&collector->sources->python_books, target->identity.pid);
 	python->is_used = true;
 	python->why_not = (struct reason){};
 	python->object = object;
 	python->lines = python_lines_of(info->version);
 	python->version = info->version;
-	return 0;
+	err = attach_tracked(collector, target, object, &why);
+	if (err && err != -ENOMEM)
+		notes_add(&collector->notes, "process %d (%s): blocks that libraries report are not recorded (the data of numpy's arrays): %s",
+			  target->identity.pid, target->identity.comm, *why.text ? why.text : strerror(-err));
+	return err == -ENOMEM ? err : 0;
 }
 
 static int try_python(struct collector *collector, struct target *target, uint32_t object,
@@ -475,95 +477,93 @@ static int use_python(struct collector *collector, struct target *target, struct
 	       attach_heap_for_python(collector, target, why);
 }
 
-/* ---- hooks in its tables ---- */
-
-/* The struct whose functions are to be replaced: the table itself, or what the context of tracemalloc in front leads to. */
-static uint64_t table_of_layer(const struct python_layers *layers, uint64_t table)
-{
-	return layers->recorded ? layers->layer[layers->recorded - 1].context : table;
-}
-
-static int plan_words(struct target *target, const struct python_info *info, uint64_t bias, struct inject_python *ret,
-		      struct reason *why)
-{
-	const struct python_memory memory = { target, target__read_memory };
-
-	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++) {
-		struct python_layers layers;
-		uint64_t table;
-		int err = python_layers_read(info, bias, domain, &memory, &layers, why);
-
-		if (err || !layers.nr)
-			return err ?: reason_set(why, -EAGAIN, "the tables of Python's allocators cannot be read");
-		table = table_of_layer(&layers, info->table[domain] + bias);
-		for (int i = 0; i < PYTHON_OPERATION_NR; i++) {
-			ret->word[domain][i].address = table + sizeof(uint64_t) * (1 + i);
-			ret->word[domain][i].was = layers.layer[layers.recorded].function[i];
-		}
-	}
-	return 0;
-}
-
-/* Where pthread_getspecific() would find the thread state, behind the thread pointer. */
-static int plan_key(struct target *target, uint64_t key_at, struct python_hooks *ret, struct reason *why)
-{
-	uint32_t key[2]; /* whether it is in force; its number */
-
-	if (target__read_memory(target, key_at, key, sizeof(key)))
-		return reason_set(why, -EAGAIN, "the key of Python's thread states cannot be read");
-	if (key[0] != 1)
-		return reason_set(why, -EAGAIN, "its Python has not begun yet, or is ending");
-	if (key[1] >= GLIBC_KEYS_OF_TABLE)
-		return reason_set(why, -ENOTSUP, "the key of Python's thread states is %u, and only %u are looked for", key[1],
-				  GLIBC_KEYS_OF_TABLE);
-	memcpy(&ret->key_is, key, sizeof(ret->key_is));
-	ret->key_at = key_at;
-	ret->state_at = GLIBC_SPECIFIC_FIRST + 16 * key[1] + 8;
-	return 0;
-}
+/* ---- the same looks before a recording ---- */
 
 static const struct mapping *mapping_of(const struct mappings *mappings, uint32_t object)
 {
 	return array_find(mappings, mapping, i, mappings->mapping[i].object == object && mapping_is_there(mappings, &mappings->mapping[i]));
 }
 
-/* Until 3.11 the key has a thread's first state, so the blocks of another interpreter would have frames of the main one. */
-static bool has_other_interpreters(struct target *target, const struct python_info *info, uint64_t bias)
+/* "FILE: FAULT" */
+static int refuse_cpython(const struct collector *collector, uint32_t object, const char *fault, struct reason *why)
 {
-	uint64_t head_main[2]; /* of struct pyinterpreters (Include/internal/pycore_runtime.h) */
-
-	return info->version.minor <= 11 &&
-	       (target__read_memory(target, info->main_interpreter + bias - sizeof(*head_main), head_main, sizeof(head_main)) ||
-		head_main[0] != head_main[1]);
+	return reason_set(why, -ENOTSUP, "%s: %s", collector->objects.object[object]->path, fault);
 }
 
-int python_hooks_plan(struct collector *collector, struct target *target, struct inject_python *ret, struct reason *why)
+/* Whether CPython is the program or not. */
+static int find_any_cpython(struct collector *collector, struct target *target, uint32_t *ret_object, const struct python_info **ret)
 {
-	struct python_asked asked = places_asked(collector);
+	struct python_choice *choice = &collector->sources->python_choice;
+	bool was_default = choice->is_default;
+	int err;
+
+	choice->is_default = false;
+	err = find_cpython(collector, target, ret_object, ret);
+	choice->is_default = was_default;
+	return err;
+}
+
+int python_hooks_find(struct collector *collector, struct target *target, struct found_python *ret, struct reason *why)
+{
 	const struct mapping *mapping;
-	const struct python_info *info;
 	const char *fault;
 	uint32_t object;
+	int err = find_any_cpython(collector, target, &object, &ret->info);
+
+	target->python.asked_nr = 0; /* when the hooks are in, the source asks */
+	if (err == -ENOENT && *target->python.why_not.text)
+		return reason_set(why, -ENOTSUP, "%s", target->python.why_not.text);
+	if (err)
+		return reason_set(why, err, "it runs no CPython: only Python's objects can be recorded so");
+	ret->path = collector->objects.object[object]->path;
+	fault = find_file_fault(collector, target, ret->info);
+	mapping = mapping_of(&target->mappings, object);
+	if (!fault && (!mapping || !find_bias(&target->mappings, object, ret->info, &ret->bias)))
+		fault = "its code is not mapped";
+	if (fault)
+		return reason_set(why, -ENOTSUP, "%s: %s", ret->path, fault);
+	ret->dev = mapping->dev;
+	ret->inode = mapping->inode;
+	return 0;
+}
+
+/* NULL, or why not. */
+static const char *find_fault_of_pools(struct target *target, const struct python_info *info, uint64_t bias,
+				       const struct python_asked *hooks)
+{
+	uint64_t arena_bytes = 0;
+
+	if (hooks->function[PYTHON_RAW][PYTHON_MALLOC] || python_arenas(target, info, bias, &arena_bytes) || !arena_bytes)
+		return "its small objects are not in pools";
+	return NULL;
+}
+
+int python_objects_plan(struct collector *collector, struct target *target, bool by_pools, struct reason *why)
+{
+	const struct python_asked asked = by_pools ? (struct python_asked){ .pools = PYTHON_POOLS_AND_LARGE } : places_asked(collector);
+	struct python_asked hooks = {};
+	const struct python_info *known;
+	struct python_info info = {};
+	const char *fault = "its code is not mapped";
 	uint64_t bias;
-	int err = find_cpython(collector, target, &object, &info);
+	uint32_t object;
+	int err = find_cpython(collector, target, &object, &known);
 
 	if (err)
-		return err == -ENOENT ? reason_set(why, -ENOTSUP, "it runs no CPython: only Python's objects can be recorded so") : err;
-	mapping = mapping_of(&target->mappings, object);
-	if (*info->fault || !mapping || !find_bias(&target->mappings, object, info, &bias))
-		return reason_set(why, -ENOTSUP, "%s: %s", collector->objects.object[object]->path,
-				  *info->fault ? info->fault : "its code is not mapped");
-	fault = find_fault(collector, target, info, bias, &asked);
-	if (!fault && info->offsets.frame_owner == PYTHON_NO_OFFSET)
-		fault = "CPython 3.11 and later can be recorded so";
-	if (!fault && has_other_interpreters(target, info, bias))
-		fault = "it has more than one interpreter, and until CPython 3.11 their frames cannot be told apart";
+		return err == -ENOENT ? reason_set(why, -ENOTSUP, "it is no Python") : err;
+	err = sandbox__python(collector->helpers.sandbox, collector->objects.object[object]->fd, &asked, &info, why);
+	if (err)
+		return err;
+	if (*info.fault)
+		fault = info.fault;
+	else if (find_bias(&target->mappings, object, &info, &bias))
+		fault = find_fault(collector, target, &info, bias, &hooks);
+	if (!fault && by_pools)
+		fault = find_fault_of_pools(target, &info, bias, &hooks);
 	if (fault)
-		return reason_set(why, -ENOTSUP, "%s: %s", collector->objects.object[object]->path, fault);
-	*ret = (struct inject_python){
-		.dev = mapping->dev, .inode = mapping->inode, .hooks.offsets = info->offsets, .tid_at = PYTHON_HOOKS_TID_AT,
-	};
-	return plan_key(target, info->tss_key - 4 + bias, &ret->hooks, why) ?: plan_words(target, info, bias, ret, why);
+		err = refuse_cpython(collector, object, fault, why);
+	python_info_release(&info);
+	return err;
 }
 
 /* ---- the source ---- */

@@ -9,6 +9,7 @@
 
 #include "collect/budget/budget.h"
 #include "collect/budget/calibrate.h"
+#include "collect/budget/cost_watch.h"
 #include "collect/budget/interval_control.h"
 #include "collect/probe/probes.h"
 #include "process/mapping_events.h"
@@ -85,7 +86,8 @@ struct target_budget {
 	struct budget limit;	      /* of this process */
 	uint64_t quota_ns;	      /* when the quota of its control group was read */
 	struct thinned_time thinned;
-	bool is_thinning_noted, is_pause_noted;
+	struct cost_watch watch;      /* of its traps, without a budget */
+	bool is_thinning_noted, is_pause_noted, is_cost_noted;
 };
 
 #define TARGET_SAMPLERS_MAX 8
@@ -107,6 +109,13 @@ struct target_sampler {
 	uint64_t looked_ns;	  /* when its interval was last looked at */
 	struct interval_control interval;
 	uint64_t changes_before, own_changes; /* of the interval: before the recording began, and by this recording */
+};
+
+/* The books of its heap, which a library in it writes (sources/malloc_books.h). */
+struct malloc_books;
+struct target_heap_books {
+	bool is_used; /* it was started with the library, or has hooks at its allocators */
+	struct malloc_books *state; /* the source's; NULL: none yet */
 };
 
 /* Counts of what the loader could not record of a process; the kernel counts its own losses in the accounting. */
@@ -138,6 +147,7 @@ struct target {
 	struct target_probes probes;
 	struct target_sampler sampler;
 	struct target_python python;
+	struct target_heap_books heap_books;
 	struct late_functions late;
 	struct target_budget budget;
 	struct link_walks walks;

@@ -428,6 +428,7 @@ int python_find_creations(struct python_search *search)
 
 	if (!find_flag(&creations))
 		return 0;
+	search->info->tracer = creations.is_tracer ? creations.flag : 0;
 	err = find_reads(&creations);
 	for (size_t i = 0; i < creations.read_nr && !err; i++)
 		err = add_creation(&creations, creations.read[i]);

@@ -129,8 +129,9 @@ static int add_entries(struct python_search *search)
 static int add_pool_sites(struct python_search *search)
 {
 	uint64_t code_end = python_code_end(search);
+	int err = code_end ? add_entry_site(search, code_end, PYTHON_RAW, PYTHON_CODE_END) : 0;
 
-	return code_end ? add_entry_site(search, code_end, PYTHON_RAW, PYTHON_CODE_END) ?: python_find_growth(search) : 0;
+	return err || !code_end || search->asked->pools == PYTHON_TRACKED_ONLY ? err : python_find_growth(search);
 }
 
 int python_find_sites(struct python_search *search)
@@ -141,7 +142,7 @@ int python_find_sites(struct python_search *search)
 
 	info->is_hooked = search->asked && search->asked->function[PYTHON_RAW][PYTHON_MALLOC];
 	err = add_entries(search);
-	if (!err && !info->is_hooked)
+	if (!err && !info->is_hooked && !(search->asked && search->asked->pools == PYTHON_TRACKED_ONLY))
 		err = python_find_inlined(search);
 	if (!err && search->asked && search->asked->creations)
 		err = python_find_creations(search);

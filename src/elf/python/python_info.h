@@ -53,6 +53,7 @@ enum python_pools_asked {
 	PYTHON_POOLS_NOT = 0,
 	PYTHON_POOLS_AND_LARGE, /* calls of the domains mem and object are left out: large blocks pass the raw domain */
 	PYTHON_POOLS_ONLY,	/* all calls */
+	PYTHON_TRACKED_ONLY,	/* no pools either: what libraries report, and the ends of code objects */
 };
 
 /* The debug hooks that are in front of the file's own functions (python_layers.h): vaddrs in the same file; 0: no debug hook. */
@@ -91,6 +92,7 @@ struct python_info {
 	uint64_t tss_key;	/* 4 bytes: the key of the thread state (pthread_getspecific); before it, 4 bytes: whether there is one */
 	uint64_t main_interpreter; /* 8 bytes: the address of the main interpreter */
 	struct python_states states;
+	uint64_t tracer;	/* 8 bytes: the function that is called when objects begin or end (PyRefTracer_SetTracer); 0: not found, or before 3.13 */
 	uint64_t type_type;	/* PyType_Type; 0: not exported */
 	uint64_t text_start, text_end; /* the executable segment */
 	uint64_t data_start, data_end; /* the writable one, with .bss */

@@ -146,7 +146,8 @@ static bool is_ended_thread(const struct python_memory *memory, uint64_t thread)
 	return read_state_word(memory, GLIBC_SPECIFIC_TABLE(thread, 0)) == first;
 }
 
-const char *python_states_check(const struct python_info *info, uint64_t bias, const struct python_memory *memory)
+const char *python_states_check(const struct python_info *info, uint64_t bias, const struct python_memory *memory,
+				bool *ret_found)
 {
 	struct {
 		int is_made;
@@ -155,6 +156,7 @@ const char *python_states_check(const struct python_info *info, uint64_t bias, c
 	uint64_t interpreter = read_state_word(memory, info->main_interpreter + bias), state, thread, found;
 	bool are_elsewhere = false;
 
+	*ret_found = false;
 	if (memory->read(memory->process, info->tss_key - sizeof(key.is_made) + bias, &key, sizeof(key)))
 		return "the key of its threads' states cannot be read";
 	if (!key.is_made || !interpreter)
@@ -167,7 +169,8 @@ const char *python_states_check(const struct python_info *info, uint64_t bias, c
 	for (int i = 0; i < STATES_MOST && state; i++) {
 		thread = read_state_word(memory, state + info->states.thread);
 		found = find_state_of(memory, thread, key.number);
-		if (found && read_state_word(memory, found + info->states.thread) == thread)
+		*ret_found = found && read_state_word(memory, found + info->states.thread) == thread;
+		if (*ret_found)
 			return NULL;
 		are_elsewhere |= !is_ended_thread(memory, thread);
 		state = read_state_word(memory, state + STATE_NEXT);

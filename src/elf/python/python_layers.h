@@ -61,10 +61,11 @@ void python_layers_asked(const struct python_layers *layers, uint64_t bias, uint
 /* Whether a thread's state is where the kernel side looks for it: among the values that glibc keeps for the thread. */
 
 /*
- * Looks for one thread of the main interpreter whose state is found so. NULL: there is one, or Python has no thread yet;
- * otherwise what is in the way.
+ * Looks for one thread of the main interpreter whose state is found so. NULL: there is one (*ret_found), or Python has no
+ * thread yet; otherwise what is in the way.
  */
-const char *python_states_check(const struct python_info *info, uint64_t bias, const struct python_memory *memory);
+const char *python_states_check(const struct python_info *info, uint64_t bias, const struct python_memory *memory,
+				bool *ret_found);
 
 /*
  * A pool of CPython's allocator of small objects (Objects/obmalloc.c), copied from a process: any bytes.

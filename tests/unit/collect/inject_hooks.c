@@ -66,9 +66,12 @@ Test(inject_hooks, find_room_however_far)
 	cr_expect_eq(target_maps_gap(&maps, getpid(), 0x500000, 0x501000, BOOKS_BYTES), 0, "within 2 GiB");
 }
 
-static struct inject_python python_of_rows(void)
+static struct inject_python python_of_rows(bool has_tracer)
 {
 	struct inject_python python = { .dev = 8, .inode = 4711, .hooks = { .key_at = 0x500400, .key_is = 7 }, .tid_at = PYTHON_HOOKS_TID_AT };
+
+	if (has_tracer)
+		python.tracer = (struct inject_word){ 0x500800, 0x400800 };
 
 	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++)
 		for (int i = 0; i < PYTHON_OPERATION_NR; i++) {
@@ -78,17 +81,17 @@ static struct inject_python python_of_rows(void)
 	return python;
 }
 
-/* Frees first, mallocs last; each pointer leads to a function of its own. */
+/* Frees first, mallocs last, and objects behind them; each pointer leads to a function of its own. */
 static void check_table(const struct injected_table *table, const struct inject_python *python)
 {
 	static const int order[] = { PYTHON_FREE, PYTHON_REALLOC, PYTHON_CALLOC, PYTHON_MALLOC };
 
-	cr_assert_eq(table->word_nr, INJECTED_WORDS_MAX);
+	cr_assert_eq(table->word_nr, INJECTED_WORDS_MAX - !python->tracer.address);
 	for (uint32_t i = 0; i < table->word_nr; i++) {
-		int domain = i % PYTHON_DOMAIN_NR, operation = order[i / PYTHON_DOMAIN_NR];
+		const struct inject_word *word = i == 12 ? &python->tracer : &python->word[i % PYTHON_DOMAIN_NR][order[i / PYTHON_DOMAIN_NR]];
 
-		cr_expect_eq(table->word[i].address, python->word[domain][operation].address, "word %u", i);
-		cr_expect_eq(table->word[i].was, python->word[domain][operation].was, "word %u", i);
+		cr_expect_eq(table->word[i].address, word->address, "word %u", i);
+		cr_expect_eq(table->word[i].was, word->was, "word %u", i);
 		cr_expect(table->word[i].put > table->start && table->word[i].put < table->text_end, "word %u", i);
 		for (uint32_t k = 0; k < i; k++)
 			cr_expect_neq(table->word[i].put, table->word[k].put, "words %u and %u", k, i);
@@ -102,9 +105,9 @@ static void check_table(const struct injected_table *table, const struct inject_
 		  table->on % PYTHON_HOOKS_ON_BYTES == 0, "%#lx", table->on);
 }
 
-Test(inject_hooks, have_a_file_that_says_all)
+static void check_file_of_hooks(bool has_tracer)
 {
-	const struct inject_python python = python_of_rows();
+	struct inject_python python = python_of_rows(has_tracer);
 	const struct python_hooks *hooks;
 	struct injected_image image;
 	struct injected_file file;
@@ -121,5 +124,12 @@ Test(inject_hooks, have_a_file_that_says_all)
 	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++)
 		for (int i = 0; i < PYTHON_OPERATION_NR; i++)
 			cr_expect_eq(hooks->old[domain][i], python.word[domain][i].was);
+	cr_expect_eq(hooks->old_tracer, python.tracer.was);
 	injected_image_release(&image);
+}
+
+Test(inject_hooks, have_a_file_that_says_all)
+{
+	check_file_of_hooks(false);
+	check_file_of_hooks(true);
 }

@@ -149,7 +149,7 @@ static struct outcome run(int wanted, int result)
 	struct outcome outcome = { .wanted = wanted };
 	int argument = 1;
 
-	cr_assert_eq(run_as_tracer(work, &argument, &outcome, sizeof(outcome)), result);
+	cr_assert_eq(run_as_tracer(work, NULL, &argument, &outcome, sizeof(outcome)), result);
 	cr_assert_eq(argument, 1);
 	cr_assert(outcome.pid && outcome.pid != getpid());
 	return outcome;

@@ -50,6 +50,18 @@ static struct unseen unseens[] = {
 
 static char *notes[] = { "recorded without return probes" };
 
+static struct exact_plan exact = {
+	.small_bytes_most = 5 << 19, .large_block_bytes = 24, .node_bytes = 48, .thread_bytes_most = 208 << 10,
+};
+
+static void set_exact_words(void)
+{
+	for (int i = 0; i < PYTHON_DOMAIN_NR * PYTHON_OPERATION_NR; i++) {
+		exact.python.word[i / PYTHON_OPERATION_NR][i % PYTHON_OPERATION_NR].address = 0x5000 + 8 * i;
+		exact.python.word[i / PYTHON_OPERATION_NR][i % PYTHON_OPERATION_NR].was = 0x9000 + 16 * i;
+	}
+}
+
 static struct diagnosis machine_diagnosis(void)
 {
 	return (struct diagnosis){ .machine = {
@@ -68,7 +80,7 @@ static struct diagnosis process_diagnosis(void)
 		.traits = TRAIT_BIT(GO) | TRAIT_BIT(PYTHON), .code_bytes = 4096, .probe_kind = "uprobe_session",
 		.file = files, .file_nr = ARRAY_SIZE(files), .probe = probes, .probe_nr = ARRAY_SIZE(probes),
 		.unseen = unseens, .unseen_nr = ARRAY_SIZE(unseens), .note = notes, .note_nr = ARRAY_SIZE(notes),
-		.failed_nr = 1, .records = true,
+		.failed_nr = 1, .records = true, .not_exact = { "it runs no CPython" },
 	};
 	return diagnosis;
 }
@@ -120,6 +132,13 @@ static json_t *json_of(const struct diagnosis *diagnosis)
 	return object;
 }
 
+#define ADVICE \
+	"which way, when\n" \
+	"  in production, always on   run --fast, attach --inject: samples that the process takes itself: next to no cost\n" \
+	"  the answer in minutes      attach --inject=exact: every object of a Python, up to twice its CPU time\n" \
+	"  nothing in the process     attach: every block by traps, up to 20 times its CPU time, a Python 150 times\n" \
+	"  a limit on the cost        attach --max-overhead 10: traps as long as they fit, then samples, then gaps\n"
+
 Test(doctor_report, of_a_machine_has_all_checks)
 {
 	const struct diagnosis diagnosis = machine_diagnosis();
@@ -154,6 +173,9 @@ Test(doctor_report, is_short_unless_more_is_asked_for)
 		"allocators\n"
 		"  glibc (domain 0): 1 probe in /lib/libc.so.6\n"
 		"  jemalloc (domain 2): 2 probes in /lib/copy.so\n"
+		"attach --inject=exact would be refused\n"
+		"  it runs no CPython\n"
+		ADVICE
 		"this machine can record: kernel 6.18.5\n"
 		"  costs   return probe               slower\n"
 		"  unknown uprobe                     not permitted, so it cannot be tried\n"
@@ -185,6 +207,8 @@ Test(doctor_report, of_a_process_has_the_verdict_first)
 		"  realloc (/lib/copy.so+0x300): test %rdi,%rdi, single-stepped: the function branches back to its start; return by probes on `ret`\n"
 		"  cfree (/lib/copy.so+0x400): not placed, all its calls go on in another function\n"
 		"  valloc (/lib/copy.so+0x500): not placed, it cannot be probed\n"
+		"attach --inject=exact would be refused\n"
+		"  it runs no CPython\n"
 		"files with code\n"
 		"  /srv/shop [0123456789ab]: callers by unwind table; names and lines\n"
 		"  /lib/libc.so.6: callers by frame pointers: no call frame information; stripped: exported names only\n"
@@ -192,6 +216,7 @@ Test(doctor_report, of_a_process_has_the_verdict_first)
 		"  [vdso]: no callers: its call frame information cannot be used\n"
 		"  /lib/copy.so: callers by unwind table; names and lines by its debug file; the same bytes as /lib/libc.so.6\n"
 		"  /lib/names.so: callers not looked at; names\n"
+		ADVICE
 		"this machine can record: kernel 6.18.5\n"
 		"  ok      BTF                        /sys/kernel/btf/vmlinux is there\n"
 		"  costs   return probe               slower\n"
@@ -214,6 +239,37 @@ Test(doctor_report, of_what_cannot_be_recorded_has_the_reasons)
 	cr_expect_eq(json_array_size(json_object_get(process, "files")), 0);
 	cr_expect(json_is_array(json_object_get(process, "notes")), "an empty list is there, too");
 	json_decref(object);
+}
+
+/* `attach --inject=exact --dry` prints these lines, and the whole report has them, too. */
+Test(doctor_report, of_an_exact_recording_has_its_memory)
+{
+	static const char head[] = "attach --inject=exact would put hooks into the tables of CPython's allocators (threads are checked "
+				   "when they are stopped)\n"
+				   "  memory: now up to 2560 KiB for objects of up to 512 bytes, 24 bytes a larger block, 48 bytes a node of "
+				   "the trie, up to 208 KiB for each of 3 threads\n";
+	struct diagnosis diagnosis = process_diagnosis();
+	char *whole, *dry = NULL;
+	size_t len;
+	FILE *out = open_memstream(&dry, &len);
+	json_t *object, *found;
+
+	set_exact_words();
+	diagnosis.process.exact = &exact;
+	cr_expect_eq(doctor_put_injection(out, &diagnosis), 0);
+	fclose(out);
+	cr_expect(!strncmp(dry, head, strlen(head)), "%s", dry);
+	cr_expect(strstr(dry, "\n  raw.malloc: the pointer at 0x5000, now to 0x9000\n"), "%s", dry);
+	cr_expect(strstr(dry, "\n  object.free: the pointer at 0x5058, now to 0x90b0\n"), "%s", dry);
+	whole = written(&diagnosis, false, false);
+	cr_expect(strstr(whole, head) && !strstr(whole, "raw.malloc"), "%s", whole);
+	object = json_of(&diagnosis);
+	found = json_object_get(json_object_get(object, "process"), "exact");
+	cr_expect(json_is_true(json_object_get(found, "works")));
+	cr_expect_eq(json_integer_value(json_object_get(found, "small_bytes_most")), 5 << 19);
+	json_decref(object);
+	free(whole);
+	free(dry);
 }
 
 /* Each item of a list is in the text, by its name. */

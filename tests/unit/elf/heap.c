@@ -369,6 +369,34 @@ Test(heap, has_a_sign_that_more_have_a_prefix)
 	probe_info_release(&probe_info);
 }
 
+/* Which programs may become another one: stripped ones of the system. */
+
+Test(programs, that_become_others)
+{
+	static const struct {
+		const char *path;
+		bool calls_exec, is_loader;
+	} rows[] = {
+		{ "/usr/bin/env", true }, { "/bin/sh", true }, { "/bin/true" }, { "/bin/sleep" }, { "/usr/bin/python3", true },
+		{ "/lib64/ld-linux-x86-64.so.2", .is_loader = true }, { "/lib/x86_64-linux-gnu/libm.so.6" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct probe_info probe_info;
+		int fd = open(rows[i].path, O_RDONLY);
+
+		if (fd < 0)
+			skip_because("there is no %s", rows[i].path);
+		cr_assert_eq(probe_info_read(fd, NULL, &probe_info, NULL), 0);
+		close(fd);
+		cr_expect_eq(probe_info.calls_exec, rows[i].calls_exec, "%s", rows[i].path);
+		cr_expect_eq(probe_info.is_loader, rows[i].is_loader, "%s", rows[i].path);
+		probe_info.calls_exec = 2;
+		cr_expect(!probe_info_are_sound(&probe_info, NULL, UINT64_MAX));
+		probe_info_release(&probe_info);
+	}
+}
+
 /* Which files say that they copy code while it runs. */
 
 /* These references make this program itself a suspect; src/elf/text_copies.c lists the signs. */

@@ -179,6 +179,7 @@ Test(python_creations, understood)
 		cr_expect_eq(info.creation_unknown_nr, 0, "%s", snippet->what);
 		cr_expect_eq(info.creation_nr, 2, "%s: %u", snippet->what, info.creation_nr);
 		cr_expect_eq(info.inlined_nr, 0, "%s", snippet->what);
+		cr_expect_eq(info.tracer, understood[i].minor < 13 ? 0 : 0x403f08, "%s: %lx", snippet->what, info.tracer);
 		for (uint32_t k = 0; k < info.site_nr; k++) {
 			cr_expect(is_jcc_of(snippet, info.site[k].vaddr), "%s: %lx", snippet->what, info.site[k].vaddr);
 			cr_expect_eq(info.site[k].operation, PYTHON_CREATION);
@@ -454,9 +455,24 @@ static void check_growth_places(const struct python_info *info, const char *path
 	free(code.item);
 }
 
+/* Calls by which libraries report, and the ends of code objects: each has one place. */
+static void check_tracked_of(int fd, const char *path)
+{
+	const struct python_asked asked = { .pools = PYTHON_TRACKED_ONLY };
+	struct python_info info;
+	uint32_t found = 0;
+
+	cr_assert_eq(python_info_read(fd, &asked, &info, NULL), 0);
+	for (uint32_t i = 0; i < info.site_nr; i++)
+		found |= 1u << info.site[i].operation;
+	cr_expect_eq(found, 1u << PYTHON_TRACK | 1u << PYTHON_UNTRACK | 1u << PYTHON_CODE_END, "%s: %x", path, found);
+	cr_expect_eq(info.site_nr, 3, "%s: %u", path, info.site_nr);
+	python_info_release(&info);
+}
+
 static void check_growth_of(const char *path)
 {
-	const struct python_asked asked = { .pools = 1 };
+	const struct python_asked asked = { .pools = PYTHON_POOLS_AND_LARGE };
 	struct python_info info;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
@@ -464,6 +480,7 @@ static void check_growth_of(const char *path)
 		skip_because("%s is not CPython, or is not here", path);
 	cr_expect_str_empty(info.fault, "%s: %s", path, info.fault);
 	check_growth_places(&info, path);
+	check_tracked_of(fd, path);
 	close(fd);
 	python_info_release(&info);
 }

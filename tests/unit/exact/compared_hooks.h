@@ -20,6 +20,8 @@ DECLARE_HOOKS(raw)
 DECLARE_HOOKS(mem)
 DECLARE_HOOKS(object)
 
+HIDDEN_HOOK int hook_reference(void *object, int event, void *data);
+
 extern HIDDEN_HOOK struct python_hooks python_hooks;
 
 /* The hooks pass on until they are on. */

@@ -72,7 +72,7 @@ static int open_file(uint64_t bytes, int seals, bool has_head)
 
 	cr_assert(ftruncate(fd, bytes) == 0 && pwrite(fd, &head, sizeof(head), 0) == sizeof(head));
 	cr_assert_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
-	err = books_open(fd, 1, &books);
+	err = books_open(fd, BOOKS_OF_PYTHON, 1, &books);
 	books_close(books);
 	return err;
 }

@@ -78,7 +78,7 @@ Test(exact_threads, have_their_own_walks_and_share_the_raw_domain, .timeout = 60
 	struct made_books made;
 	pthread_t thread[THREADS];
 
-	fake_python_begin(&python, 11, threads, THREADS, 7, &made);
+	fake_python_begin(&python, 13, threads, THREADS, 7, &made);
 	begin_threads(thread, be_python_thread, threads, sizeof(*threads));
 	for (int i = 0; i < 20; i++) {
 		int err = cut_and_read(&made, 2, false, &read);
@@ -202,6 +202,78 @@ Test(exact_threads, have_all_blocks_of_one_moment_in_each_snapshot, .timeout = 1
 	cr_expect(late_nr <= cut_nr / 10, "%d of %d cuts", late_nr, cut_nr);
 	cr_assert_eq(cut_and_read(&made, cut_nr + 1, false, &read), 0);
 	cr_expect_eq(read.block_nr, 0, "%zu blocks stay", read.block_nr);
+	fake_python_end(&python);
+	release_read_books(&read);
+	release_made_books(&made);
+}
+
+/* ---- objects that begin again in blocks that free lists keep ---- */
+
+struct renewer {
+	uint64_t block[KEPT];
+	uint32_t tid;
+};
+
+static void *renew_objects(void *renewer_)
+{
+	struct renewer *renewer = renewer_;
+	uint64_t number = 0;
+
+	pthread_mutex_lock(&python.gil);
+	for (int i = 0; i < KEPT; i++)
+		renewer->block[i] = (uint64_t)hook_object_malloc(NULL, (i % 3 ? 100 : 1000) + i);
+	pthread_mutex_unlock(&python.gil);
+	for (; !is_ending(); number++) {
+		fake_object(renewer->block[number % KEPT], number % 4);
+		if (number == KEPT)
+			__atomic_store_n(&renewer->tid, gettid(), __ATOMIC_RELEASE);
+	}
+	pthread_mutex_lock(&python.gil);
+	for (int i = 0; i < KEPT; i++)
+		hook_object_free(NULL, (void *)renewer->block[i]);
+	pthread_mutex_unlock(&python.gil);
+	return NULL;
+}
+
+/* Each block once, and from some block on, in their order, births become later. */
+static void check_renewed(const struct renewer *renewer, const struct read_books *read)
+{
+	uint64_t birth_ns[KEPT] = {};
+	int falls = 0;
+
+	for (size_t i = 0; i < read->block_nr; i++)
+		if (read->block[i].tid == renewer->tid) {
+			cr_assert_eq(birth_ns[read->block[i].size % 100], 0, "a block twice");
+			birth_ns[read->block[i].size % 100] = read->block[i].birth_ns;
+		}
+	for (int i = 0; i < KEPT; i++) {
+		cr_assert_neq(birth_ns[i], 0, "block %d is not there", i);
+		falls += birth_ns[(i + 1) % KEPT] < birth_ns[i];
+	}
+	cr_assert(falls <= 1, "%d births that are not in order", falls);
+}
+
+Test(exact_threads, have_objects_of_free_lists_as_they_were_at_one_moment, .timeout = 600)
+{
+	static struct renewer renewer[THREADS];
+	static struct fake_thread none;
+	struct read_books read = {};
+	struct made_books made;
+	pthread_t thread[THREADS];
+
+	fake_python_begin(&python, 13, &none, 1, 1, &made);
+	begin_threads(thread, renew_objects, renewer, sizeof(*renewer));
+	for (int i = 0; i < THREADS; i++)
+		while (!__atomic_load_n(&renewer[i].tid, __ATOMIC_ACQUIRE))
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	for (int cut = 1; cut <= CUTS; cut++) {
+		int err = cut_and_read(&made, cut, false, &read);
+
+		cr_assert(!err || err == -EAGAIN, "%d", err);
+		for (int i = 0; i < THREADS && !err; i++)
+			check_renewed(&renewer[i], &read);
+	}
+	end_threads(thread);
 	fake_python_end(&python);
 	release_read_books(&read);
 	release_made_books(&made);

@@ -11,7 +11,7 @@
 #define STEPS 200000
 #define STEPS_OF_CHECK 40000
 
-static const unsigned char minors[] = { 11, 12, 13, 14 };
+static const unsigned char minors[] = { 9, 10, 11, 12, 13, 14 };
 
 /* Returns the number of walks. */
 static uint64_t walk_at_random(unsigned char minor, uint64_t seed)

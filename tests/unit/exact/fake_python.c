@@ -34,114 +34,11 @@ static void put_half(uint64_t at, uint32_t half)
 	*(uint32_t *)at = half;
 }
 
-/* ---- allocators: the latest address that was freed is given out first ---- */
-
-#define SLAB_BYTES (UINT64_C(16) << 20)
-#define SLAB_PAGE 4096
-#define SLAB_CLASSES (BOOKS_SMALL_MAX / 16 + 1)
-
-static char *slab;
-static uint64_t slab_used;
-static uint8_t slab_class[SLAB_BYTES / SLAB_PAGE];
-static uint64_t slab_free[SLAB_CLASSES]; /* each has the address of the next one */
-
-static bool is_of_slab(const void *block)
-{
-	return (uint64_t)((const char *)block - slab) < SLAB_BYTES;
-}
-
-static void fill_class(uint32_t class)
-{
-	char *page = slab + slab_used;
-
-	cr_assert(slab_used < SLAB_BYTES);
-	slab_class[slab_used / SLAB_PAGE] = class;
-	slab_used += SLAB_PAGE;
-	for (uint32_t at = 0; at + 16 * class <= SLAB_PAGE; at += 16 * class) {
-		put_word((uint64_t)page + at, slab_free[class]);
-		slab_free[class] = (uint64_t)page + at;
-	}
-}
-
-/* As pymalloc, it takes larger ones from the table of the raw domain. */
-static void *object_malloc(void *ctx, size_t size)
-{
-	uint32_t class = (size + 15) / 16 ?: 1;
-	uint64_t block;
-
-	if (size > BOOKS_SMALL_MAX)
-		return hook_raw_malloc(ctx, size);
-	if (!slab_free[class])
-		fill_class(class);
-	block = slab_free[class];
-	slab_free[class] = *(uint64_t *)block;
-	return (void *)block;
-}
-
-static void *object_calloc(void *ctx, size_t nr, size_t size)
-{
-	void *block = object_malloc(ctx, nr * size);
-
-	return memset(block, 0, nr * size);
-}
-
-static void object_free(void *ctx, void *block)
-{
-	uint32_t class;
-
-	if (!block || !is_of_slab(block))
-		return hook_raw_free(ctx, block);
-	class = slab_class[((char *)block - slab) / SLAB_PAGE];
-	put_word((uint64_t)block, slab_free[class]);
-	slab_free[class] = (uint64_t)block;
-}
-
-static void *object_realloc(void *ctx, void *was, size_t size)
-{
-	uint32_t class;
-	void *block;
-
-	if (realloc_fails)
-		return NULL;
-	if (!was)
-		return object_malloc(ctx, size);
-	if (!is_of_slab(was))
-		return hook_raw_realloc(ctx, was, size);
-	class = slab_class[((char *)was - slab) / SLAB_PAGE];
-	if (class == (size + 15) / 16)
-		return was;
-	block = object_malloc(ctx, size);
-	object_free(ctx, was);
-	return block;
-}
-
-static void *raw_malloc(void *ctx, size_t size)
-{
-	(void)ctx;
-	return malloc(size);
-}
-
-static void *raw_calloc(void *ctx, size_t nr, size_t size)
-{
-	(void)ctx;
-	return calloc(nr, size);
-}
-
-static void *raw_realloc(void *ctx, void *was, size_t size)
-{
-	(void)ctx;
-	return realloc_fails ? NULL : realloc(was, size ?: 1);
-}
-
-static void raw_free(void *ctx, void *block)
-{
-	(void)ctx;
-	free(block);
-}
+#include "fake_allocators.h"
 
 /* ---- pages of frames: the unused ones cannot be read ---- */
 
-#define FRAME_STEP 96
+#define FRAME_STEP 112
 #define FRAMES_OF_PAGE 8
 #define PAGES_NR 2048
 
@@ -198,9 +95,20 @@ static int first_of(int content)
 	return content % 5;
 }
 
+/* Until 3.10: an instruction is a number. */
+static bool frames_are_objects(void)
+{
+	return offsets->instruction_kind != PYTHON_POINTER;
+}
+
 static int units_of(int content)
 {
 	return content % 6 == 5 ? 400 : 30 + 5 * content;
+}
+
+static uint64_t bytes_of_code(int content)
+{
+	return frames_are_objects() ? 176 : offsets->code_instructions + 2 * units_of(content);
 }
 
 static uint64_t data_of_text(int content, int part)
@@ -240,7 +148,8 @@ static void fill_code(const struct fake_code *code)
 	put_word(at + offsets->code_name, (uint64_t)content_text[code->content][1]);
 	put_word(at + offsets->code_lines, (uint64_t)content_text[code->content][2]);
 	put_half(at + offsets->code_first_line, 1000 + code->content);
-	put_half(at + offsets->code_first_traceable, first_of(code->content));
+	if (offsets->code_first_traceable != PYTHON_NO_OFFSET)
+		put_half(at + offsets->code_first_traceable, first_of(code->content));
 }
 
 /* ---- frames ---- */
@@ -252,6 +161,12 @@ static uint64_t add_to_hash(uint64_t hash, int content, int unit)
 	return (hash ^ ((uint64_t)(content + 1) << 32 | (uint32_t)unit)) * TRACE_MULTIPLIER;
 }
 
+/* Until 3.10 all frames are there. */
+static bool has_begun(const struct fake_frame *frame)
+{
+	return frames_are_objects() || frame->is_generator || frame->unit >= first_of(frame->code->content);
+}
+
 /* The traceback that tracemalloc would have: frames that have not begun are left out. */
 static void trace_of(const struct fake_thread *thread, struct fake_row *ret)
 {
@@ -261,7 +176,7 @@ static void trace_of(const struct fake_thread *thread, struct fake_row *ret)
 	for (int i = chain ? chain->nr : 0; i-- > 0;) {
 		const struct fake_frame *frame = &chain->frame[i];
 
-		if (!frame->code || (!frame->is_generator && frame->unit < first_of(frame->code->content)))
+		if (!frame->code || !has_begun(frame))
 			continue;
 		ret->hash = add_to_hash(ret->hash, frame->code->content, frame->unit);
 		ret->frame_nr++;
@@ -272,7 +187,10 @@ static void put_instruction(const struct fake_frame *frame)
 {
 	uint64_t instruction = frame->code ? frame->code->at + offsets->code_instructions + 2 * frame->unit : 0x7000 + frame->at % 64;
 
-	put_word(frame->at + offsets->frame_instruction, instruction);
+	if (frames_are_objects())
+		put_half(frame->at + offsets->frame_instruction, frame->unit);
+	else
+		put_word(frame->at + offsets->frame_instruction, instruction);
 }
 
 /* The thread's state names its innermost frame. */
@@ -296,7 +214,9 @@ static void enter_frame(struct fake_thread *thread, const struct fake_frame *fra
 
 	put_word(frame->at + offsets->frame_code, frame->code ? frame->code->at | tag : UINT64_C(0xdead000));
 	put_word(frame->at + offsets->frame_back, chain->nr ? chain->frame[chain->nr - 1].at : 0);
-	*(uint8_t *)(frame->at + offsets->frame_owner) = !frame->code ? offsets->owner_shim : frame->is_generator ? offsets->owner_generator : 0;
+	if (offsets->frame_owner != PYTHON_NO_OFFSET)
+		*(uint8_t *)(frame->at + offsets->frame_owner) =
+			!frame->code ? offsets->owner_shim : frame->is_generator ? offsets->owner_generator : 0;
 	put_instruction(frame);
 	chain->frame[chain->nr++] = *frame;
 	tell_innermost(thread);
@@ -319,6 +239,9 @@ static int choose_unit(struct fake_thread *thread, int content, bool is_generato
 {
 	int first = first_of(content);
 
+	/* In code without end: where there is no room for the number, and one more bit than there is room for. */
+	if (frames_are_objects() && content % 6 == 5 && !fake_random(thread, 3))
+		return (1 << 20) * (1 + fake_random(thread, 2)) - 4 + fake_random(thread, 8);
 	if (!is_generator && !fake_random(thread, 8))
 		return fake_random(thread, 2) ? -1 : first - 1;
 	return first + 3 * fake_random(thread, 4);
@@ -384,7 +307,7 @@ static void resume_generator(struct fake_python *python, struct fake_thread *thr
 		if (!generator->code)
 			return;
 		generator->code->refs++;
-		generator->at = take_page(thread) + FRAME_STEP * fake_random(thread, 40);
+		generator->at = take_page(thread) + FRAME_STEP * fake_random(thread, 35);
 	}
 	thread->is_running[i] = true;
 	generator->unit = choose_unit(thread, generator->code->content, true);
@@ -424,6 +347,34 @@ static void note_row(struct fake_thread *thread, struct fake_row *row, void *blo
 	row->tid = gettid();
 }
 
+#define TYPE(flags) { [PYTHON_TYPE_FLAGS / 8] = (flags) }
+
+static const uint64_t types[4][PYTHON_TYPE_FLAGS / 8 + 1] = {
+	TYPE(0), TYPE(PYTHON_TYPE_HAS_GC), TYPE(1 << 3), TYPE(PYTHON_TYPE_HAS_GC | 1 << 4),
+};
+static bool has_tracer; /* from 3.13 on: a hook sees objects begin */
+
+void fake_object(uint64_t block, int type)
+{
+	uint64_t object = block + (type & 1 ? offsets->object_header : 0) + (type & 2 ? offsets->object_preheader : 0);
+
+	put_word(object + offsets->object_type, (uint64_t)types[type]);
+	cr_assert_eq(hook_reference((void *)object, 0, NULL), 0);
+	cr_assert_eq(hook_reference((void *)object, 1, NULL), 0);
+}
+
+/* In a new block at once; later in memory that a free list has kept. */
+static void begin_object(struct fake_thread *thread, int i, bool may_be)
+{
+	struct fake_row *row = &thread->block[i];
+
+	thread->is_object[i] = may_be && has_tracer && row->size >= FAKE_OBJECT_BYTES;
+	if (!thread->is_object[i])
+		return;
+	fake_object(row->address, i % 4);
+	note_row(thread, row, (void *)row->address, row->size);
+}
+
 static uint32_t choose_size(struct fake_thread *thread)
 {
 	uint32_t kind = fake_random(thread, 10);
@@ -443,6 +394,7 @@ static void new_block(struct fake_thread *thread, int i, bool is_raw)
 		note_row(thread, row, is_raw ? hook_raw_realloc(NULL, NULL, size) : hook_object_realloc(NULL, NULL, size), size);
 	else
 		note_row(thread, row, is_raw ? hook_raw_malloc(NULL, size) : hook_object_malloc(NULL, size), size);
+	begin_object(thread, i, !is_raw && fake_random(thread, 2));
 }
 
 static void move_block(struct fake_thread *thread, int i)
@@ -454,8 +406,10 @@ static void move_block(struct fake_thread *thread, int i)
 	realloc_fails = !fake_random(thread, 3);
 	block = thread->is_raw[i] ? hook_raw_realloc(NULL, (void *)row->address, size) : hook_mem_realloc(NULL, (void *)row->address, size);
 	realloc_fails = false;
-	if (block)
-		note_row(thread, row, block, size);
+	if (!block)
+		return;
+	note_row(thread, row, block, size);
+	begin_object(thread, i, thread->is_object[i]);
 }
 
 static void drop_block(struct fake_thread *thread, int i)
@@ -477,6 +431,8 @@ static void step_block(struct fake_thread *thread, int i, bool is_raw)
 
 	if (!thread->block[i].address)
 		new_block(thread, i, is_raw);
+	else if (thread->is_object[i] && way < 5)
+		begin_object(thread, i, true);
 	else if (way < 7)
 		drop_block(thread, i);
 	else
@@ -494,7 +450,7 @@ static void change_code(struct fake_python *python, struct fake_thread *thread)
 	if (code->at)
 		hook_object_free(NULL, (void *)code->at);
 	*code = (struct fake_code){ .content = fake_random(thread, FAKE_CONTENTS) };
-	size = offsets->code_instructions + 2 * units_of(code->content);
+	size = bytes_of_code(code->content);
 	code->at = (uint64_t)hook_object_malloc(NULL, size);
 	note_row(thread, &code->row, (void *)code->at, size);
 	memset((void *)code->at, 0, size);
@@ -589,6 +545,7 @@ void fake_python_begin(struct fake_python *python, unsigned char minor, struct f
 	slab = mmap(NULL, SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pages = mmap(NULL, UINT64_C(4096) * PAGES_NR, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	cr_assert(slab != MAP_FAILED && pages != MAP_FAILED);
+	has_tracer = minor >= 13;
 	slab_used = 0;
 	memset(slab_free, 0, sizeof(slab_free));
 	for (free_page_nr = 0; free_page_nr < PAGES_NR; free_page_nr++)

@@ -57,7 +57,7 @@ struct fake_thread {
 	struct fake_frame generator[FAKE_GENERATORS]; /* at 0: not there. A generator that runs is in a chain, too */
 	bool is_running[FAKE_GENERATORS];
 	struct fake_row block[FAKE_BLOCKS]; /* address 0: none */
-	bool is_raw[FAKE_BLOCKS];
+	bool is_raw[FAKE_BLOCKS], is_object[FAKE_BLOCKS];
 	uint64_t random;
 	uint64_t twice_nr; /* frees that the hooks see twice */
 };
@@ -92,6 +92,10 @@ void fake_raw_block(struct fake_thread *thread, struct fake_row *ret);
 
 /* The block is in this thread's ledger from here on; frees the row. */
 void fake_adopt_row(struct fake_thread *thread, struct fake_row *row);
+
+/* An object begins in a block of at least FAKE_OBJECT_BYTES; of one of four types. */
+#define FAKE_OBJECT_BYTES 48
+void fake_object(uint64_t block, int type);
 
 /* Compares the books with all ledgers, while no thread runs. */
 void check_ledgers(struct fake_python *python, struct made_books *made, const char *what);

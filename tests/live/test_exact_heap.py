@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""run --exact of programs without Python: their heap, in books that a preloaded library writes."""
+import os
+import signal
+
+import harness
+from harness import ALLOCSNAP, NEVER, WORKLOADS, check, check_equal, tool
+import ledger
+from test_ledger import C_SOURCE, PYTHON, SQL, compiler, make_repository, write
+
+
+def workload(name):
+    return os.path.abspath(os.path.join(WORKLOADS, name))
+
+
+def record(bench, argv, name=None, **environment):
+    """To its end, where its ledger and the snapshot have the same blocks and the same counts."""
+    program = ledger.start(bench, argv, name, exact=True, **environment)
+    return program.end(program.child())
+
+
+@harness.core
+def test_exact_heap_of_sqlite3(bench):
+    record(bench, [tool("sqlite3"), "-batch", ":memory:", SQL])
+
+
+@harness.core
+def test_exact_heap_of_python_with_malloc(bench):
+    record(bench, ["/usr/bin/python3", "-sSBc", PYTHON % 700], name="python3 with PYTHONMALLOC=malloc", PYTHONMALLOC="malloc")
+
+
+def test_exact_heap_of_git_log(bench):
+    record(bench, [tool("git"), "-C", make_repository(bench), "log", "-p", "--stat", "--output=/dev/null", "main"], name="git log")
+
+
+def test_exact_heap_of_gcc(bench):
+    source = write(bench, "source.c", C_SOURCE)
+    record(bench, compiler(bench, "gcc", "cc1", source), name="cc1")
+
+
+@harness.core
+def test_exact_heap_of_a_storm(bench):
+    """Threads that begin and end, and free each other's blocks."""
+    program = ledger.start(bench, [workload("storm")], exact=True).ready()
+    pid = program.child()
+    for _ in range(2):
+        program.stand_still(quiet=True)
+        program.write("go\n")
+        program.line()
+    check(program.stand_still(quiet=True).found["same"] > 100, "blocks between the rounds")
+    program.write("free\nquit\n")
+    program.end(pid)
+
+
+@harness.core
+def test_exact_heap_of_a_killed_storm(bench):
+    program = ledger.start(bench, [workload("storm")], exact=True).ready()
+    pid = program.child()
+    program.write("go\n")
+    program.line()
+    os.kill(pid, signal.SIGKILL)
+    check(program.end(pid, status=128 + signal.SIGKILL).found["same"] > 100, "blocks at its end")
+
+
+# ---- programs that become others ----
+
+def run(bench, before, *prefix):
+    """The last snapshot of what a shell has become, and stderr."""
+    path = write(bench, "orders", "make 0 1000 100\nmore 1000 500 200\nquit\n")
+    stdout, stderr = bench.run([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--domain", "malloc", "--interval", NEVER,
+                                "--", *prefix, "sh", "-c", f"{before} {workload('blocks')} <{path}"], 0)
+    return bench.show([line for line in stdout.splitlines() if line.endswith(".snap")][-1]), stderr
+
+
+def check_all_blocks(shown):
+    check_equal(shown["metadata"]["comm"], "blocks", "the program")
+    check(1500 <= shown["counters"]["allocations"] < 1600, f"{shown['counters']['allocations']} allocations")
+    check_equal(shown.get("gaps", []), [], "gaps")
+
+
+@harness.core
+def test_exact_heap_after_exec(bench):
+    """The next program has books of its own: of each block, from its first one on."""
+    shown, _ = run(bench, "ls / >/dev/null; exec")
+    check_equal(int(shown["metadata"]["exec_count"]), 1, "execs")
+    check_all_blocks(shown)
+
+
+@harness.core
+def test_exact_heap_after_exec_without_the_library(bench):
+    shown, stderr = run(bench, "exec env -u LD_PRELOAD")
+    check_equal(shown["counters"]["current_blocks"], 0, "blocks")
+    check("has not loaded liballocsnap-exact.so after its exec" in stderr, stderr)
+    check_equal(len(shown["gaps"]), 1, "gaps")
+
+
+def test_exact_heap_behind_a_launcher(bench):
+    """The library in the launcher waits for no recorder."""
+    check_all_blocks(run(bench, "exec", "env", "A=1", "nice")[0])
