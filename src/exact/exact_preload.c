@@ -38,7 +38,9 @@ static uint64_t main_stack_end;
 static __thread uint32_t own_tid __attribute__((tls_model("initial-exec")));
 
 #define BOOKS_BASE books_base
-#define BOOKS_ARE_ON books_on.is_on
+/* The first call of the program begins them. */
+static bool has_begun_books(void);
+#define BOOKS_ARE_ON (likely(books_on.is_on) || unlikely(has_begun_books()))
 #define BOOKS_OWN_TID own_tid
 #define BOOKS_MAIN_STACK_END main_stack_end
 
@@ -249,6 +251,14 @@ static void begin_books(void)
 static void early_is_used(uintptr_t address)
 {
 	(void)address;
+}
+
+static bool has_begun_books(void)
+{
+	if (likely(has_begun))
+		return false;
+	find_next_allocator();
+	return books_on.is_on;
 }
 
 static void find_next_allocator(void)

@@ -38,6 +38,11 @@ def test_exact_heap_of_gcc(bench):
     record(bench, compiler(bench, "gcc", "cc1", source), name="cc1")
 
 
+def test_exact_heap_of_cxx_has_its_first_block(bench):
+    """libstdc++ makes its pool for exceptions in the first call of the process."""
+    record(bench, [workload("exceptions"), "500"])
+
+
 @harness.core
 def test_exact_heap_of_a_storm(bench):
     """Threads that begin and end, and free each other's blocks."""
