@@ -222,12 +222,14 @@ static void note_no_books(struct collector *collector, struct target *target)
 		  target->identity.pid, target->identity.comm, target->life.exec_cnt ? " after its exec" : "");
 }
 
+/* A program that has just begun by exec may have ended before it was looked at. */
 static void look_before_cut(struct collector *collector)
 {
 	for (size_t i = 0; i < collector->targets.target_nr; i++) {
 		struct target *target = collector->targets.target[i];
 
-		note_no_books(collector, target);
+		if (target->heap_books.is_used && !begin_malloc_books(target))
+			note_no_books(collector, target);
 		if (malloc_books_of(target))
 			look_at_books(collector, target);
 	}
