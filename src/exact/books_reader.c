@@ -308,6 +308,11 @@ int books_tick(struct books *books, uint64_t now_ns)
 	return books->cut ? -EBUSY : begin_epoch(books, now_ns, false);
 }
 
+uint64_t books_epoch_began(const struct books *books)
+{
+	return books->epoch[books->epoch_nr - 1];
+}
+
 static void pause_ns(uint64_t ns)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);

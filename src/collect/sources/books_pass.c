@@ -220,6 +220,28 @@ int read_books_stacks(struct collector *collector, const struct books_lane *lane
 	return err;
 }
 
+/* ---- between passes ---- */
+
+#define BIRTHS_NS SECOND_NS
+
+/* Where there are no more epochs, the next pass makes room for some. */
+uint64_t keep_births(struct collector *collector, const struct books_lane *lane)
+{
+	uint64_t now_ns = monotonic_now_ns(), wait_ns = UINT64_MAX;
+
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		const struct target *target = collector->targets.target[i];
+		struct books *books = target->life.has_ended ? NULL : lane->books_of(target);
+
+		if (!books)
+			continue;
+		wait_ns = BIRTHS_NS;
+		if (now_ns - books_epoch_began(books) >= BIRTHS_NS)
+			books_tick(books, now_ns);
+	}
+	return wait_ns;
+}
+
 /* ---- a snapshot ---- */
 
 void add_books_losses(struct books *books, uint64_t *loss)

@@ -32,6 +32,9 @@ struct books_lane {
 int read_books_blocks(struct collector *collector, const struct books_lane *lane);
 int read_books_stacks(struct collector *collector, const struct books_lane *lane);
 
+/* Blocks know their births to a second, whatever the interval of snapshots. Returns when to call it again, ns; UINT64_MAX: never. */
+uint64_t keep_births(struct collector *collector, const struct books_lane *lane);
+
 /* Adds the losses that both kinds of books have. NULL: no books. */
 void add_books_losses(struct books *books, uint64_t *loss);
 

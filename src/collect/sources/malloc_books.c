@@ -157,6 +157,14 @@ static void look_at_books(struct collector *collector, struct target *target)
 	known_code__read_copies(state->known);
 }
 
+static int fill_native_frames(struct target *target, const struct books_stack *stack, uint64_t id, struct traceback *ret);
+
+static const struct books_lane malloc_lane = {
+	.layer = LAYER_HEAP, /* and the domain of the C library's heap */
+	.books_of = malloc_books_of,
+	.fill = fill_native_frames,
+};
+
 /* ---- the poll ---- */
 
 static uint64_t await_books(struct collector *collector, struct target *target, uint64_t now_ns)
@@ -192,7 +200,7 @@ static uint64_t poll_books(struct collector *collector, struct target *target)
 
 static uint64_t poll_malloc_books(struct collector *collector)
 {
-	uint64_t least_ns = UINT64_MAX, wait_ns;
+	uint64_t least_ns = keep_births(collector, &malloc_lane), wait_ns;
 
 	for (size_t i = 0; i < collector->targets.target_nr; i++) {
 		if (!collector->targets.target[i]->heap_books.is_used)
@@ -277,12 +285,6 @@ static int fill_native_frames(struct target *target, const struct books_stack *s
 		note_frame(ret, i, frame[i], i + 1 < ret->nframe ? frame[i + 1] : 0);
 	return versions_resolve_then(&target->tracebacks, &target->mappings, id, ret, time_ns);
 }
-
-static const struct books_lane malloc_lane = {
-	.layer = LAYER_HEAP, /* and the domain of the C library's heap */
-	.books_of = malloc_books_of,
-	.fill = fill_native_frames,
-};
 
 static int read_malloc_blocks(struct collector *collector)
 {

@@ -216,6 +216,11 @@ static const struct books_lane python_lane = {
 	.fill = fill_python_frames,
 };
 
+uint64_t keep_python_births(struct collector *collector)
+{
+	return keep_births(collector, &python_lane);
+}
+
 int read_python_books(struct collector *collector)
 {
 	return read_books_blocks(collector, &python_lane);

@@ -61,6 +61,9 @@ int read_python_stacks(struct collector *collector);
 /* The blocks that a program which was started had before the hooks were in. 0 or a negative errno. */
 int describe_unseen_start(struct snapshot_builder *builder, const struct python_unseen *unseen);
 
+/* As keep_births(). */
+uint64_t keep_python_births(struct collector *collector);
+
 /* Adds the losses of the books. */
 void add_python_books_losses(const struct target *target, uint64_t *loss);
 

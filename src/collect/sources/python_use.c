@@ -697,6 +697,7 @@ const struct block_source python_source = {
 	.leave = leave_python,
 	.forget_program = forget_python_program,
 	.end = end_python,
+	.keep_cost = keep_python_births,
 	.before_cut = python_check_begin,
 	.after_read = read_python_blocks,
 	.add_tracebacks = read_python_stacks,
