@@ -15,34 +15,39 @@ static bool is_much(const struct cost_look *part)
 {
 	uint64_t own_ns = more_than_before(part->sum.cpu_ns, part->sum.cost_ns), least_ns = part->now_ns / COST_IDLE_PARTS;
 
-	return part->sum.cost_ns > (own_ns > least_ns ? own_ns : least_ns) / 2;
+	return part->trap_nr >= COST_TRAPS_LEAST && part->sum.cost_ns > (own_ns > least_ns ? own_ns : least_ns) / 2;
 }
 
-bool cost_watch_wants(struct cost_watch *watch, uint64_t started_ns, uint64_t cost_ns, uint64_t now_ns)
+static struct cost_look part_until(const struct cost_look *since, const struct cost_look *now)
 {
-	uint64_t passed_ns;
+	return (struct cost_look){
+		.now_ns = more_than_before(now->now_ns, since->now_ns),
+		.trap_nr = more_than_before(now->trap_nr, since->trap_nr),
+		.sum = { .cpu_ns = more_than_before(now->sum.cpu_ns, since->sum.cpu_ns),
+			 .cost_ns = more_than_before(now->sum.cost_ns, since->sum.cost_ns) },
+	};
+}
+
+bool cost_watch_wants(struct cost_watch *watch, uint64_t started_ns, const struct cost_look *now)
+{
+	struct cost_look part;
 
 	watch->since.now_ns = watch->since.now_ns ?: started_ns;
-	passed_ns = more_than_before(now_ns, watch->since.now_ns);
-	if (passed_ns < COST_WATCH_NS)
+	part = part_until(&watch->since, now);
+	if (part.now_ns < COST_WATCH_NS)
 		return false;
-	if (is_much(&(struct cost_look){ passed_ns, { .cost_ns = more_than_before(cost_ns, watch->since.sum.cost_ns) } }))
+	if (is_much(&part))
 		return true;
-	watch->since = (struct cost_look){ now_ns, { .cost_ns = cost_ns } };
-	watch->is_without_cpu = true;
+	*watch = (struct cost_watch){ *now, .is_without_cpu = true };
 	return false;
 }
 
 bool cost_watch_judge(struct cost_watch *watch, const struct cost_look *now, struct cost_look *ret_part)
 {
-	const struct cost_look part = {
-		.now_ns = more_than_before(now->now_ns, watch->since.now_ns),
-		.sum = { .cpu_ns = more_than_before(now->sum.cpu_ns, watch->since.sum.cpu_ns),
-			 .cost_ns = more_than_before(now->sum.cost_ns, watch->since.sum.cost_ns) },
-	};
+	const struct cost_look part = part_until(&watch->since, now);
 	bool is_known = !watch->is_without_cpu;
 
-	*watch = (struct cost_watch){ .since = *now };
+	*watch = (struct cost_watch){ *now };
 	if (!is_known || !is_much(&part))
 		return false;
 	*ret_part = part;

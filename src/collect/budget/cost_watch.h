@@ -17,10 +17,12 @@
 
 #define COST_WATCH_NS 500000000ULL /* the shortest time that is judged */
 #define COST_IDLE_PARTS 10	   /* of a core: what a process uses at least */
+#define COST_TRAPS_LEAST 2048	   /* the time of their programs is estimated from one in 64 (bpf/account/cost.bpf.h) */
 
 /* The time and the cost of a recording up to a moment, or in a part of it. */
 struct cost_look {
 	uint64_t now_ns; /* or how long it was */
+	uint64_t trap_nr;
 	struct cost_sum sum;
 };
 
@@ -32,9 +34,9 @@ struct cost_watch {
 
 /*
  * Whether cost_watch_judge() shall have the process's clocks now. Otherwise it is too early, or the cost alone shows that it is not
- * much: then the next part has begun. started_ns: when the recording began.
+ * much: then the next part has begun. started_ns: when the recording began. now: without cpu_ns.
  */
-bool cost_watch_wants(struct cost_watch *watch, uint64_t started_ns, uint64_t cost_ns, uint64_t now_ns);
+bool cost_watch_wants(struct cost_watch *watch, uint64_t started_ns, const struct cost_look *now);
 
 /* Returns whether recording has cost much in the part that ends now; *ret_part: the part, if so. The next part has begun. */
 bool cost_watch_judge(struct cost_watch *watch, const struct cost_look *now, struct cost_look *ret_part);

@@ -162,13 +162,18 @@ static void watch_cost(struct collector *collector, struct target *target, uint6
 	const struct trap_costs *costs = &collector->limits->budgets.costs;
 	const struct process *account = account_of(&collector->targets, target->slot);
 	struct cost_watch *watch = &target->budget.watch;
-	struct cost_look part;
+	struct cost_look part, now = {
+		.now_ns = now_ns,
+		.trap_nr = account->counter[COUNTER_entry_traps] + account->counter[COUNTER_stepped_traps] +
+			   account->counter[COUNTER_return_traps],
+		.sum.cost_ns = cost_of_account(costs, account),
+	};
 
-	if (account->image != target->now.account.image ||
-	    !cost_watch_wants(watch, target->life.started_ns, cost_of_account(costs, account), now_ns))
+	if (account->image != target->now.account.image || !cost_watch_wants(watch, target->life.started_ns, &now))
 		return;
 	target_read_cost(costs, target, account);
-	if (cost_watch_judge(watch, &(struct cost_look){ now_ns, target->now.cost }, &part))
+	now.sum = target->now.cost;
+	if (cost_watch_judge(watch, &now, &part))
 		note_cost(collector, target, &part);
 }
 

@@ -21,13 +21,8 @@ static const struct {
 	[WAY_POOLS] = { "--sample pools", "objects of up to 512 bytes, by the pools they lie in" },
 	[WAY_INJECT] = { "--inject", "samples of the heap, by a sampler in the process" },
 	[WAY_FAST] = { "'run --fast'", "samples of the heap, from its next start on" },
-	[WAY_BUDGET] = { "--max-overhead 10", "traps up to 10 % of its own CPU time, then gaps" },
+	[WAY_BUDGET] = { "--max-overhead 10", "traps up to 10 % of its own CPU time, then samples and gaps" },
 };
-
-const char *way_option(enum way way)
-{
-	return rows[way].option;
-}
 
 /* Samples of the heap have other blocks than Python's objects: they are named only where nothing has these for less. */
 static bool answers_same(const struct ways *ways, enum way way)
@@ -171,9 +166,8 @@ int exact_plan_make(struct collector *collector, struct target *target, struct e
 	struct found_python place;
 	int err = check_not_hooked(pid, why);
 
-	if (!err && probe_way_of_collector(collector)->is_alone)
-		err = reason_set(why, -ENOTSUP, "this kernel has no links of many uprobes, and no process of allocsnap could take the "
-				 "hooks out again");
+	if (!err && !probe_way_of_collector(collector)->has_sessions)
+		err = reason_set(why, -ENOTSUP, "the domain python needs uprobe sessions, which Linux has from 6.13 on");
 	if (!err && !books_can_cut())
 		err = reason_set(why, -ENOTSUP, "this kernel makes no barrier for all threads (membarrier, nohz_full)");
 	*ret = (struct exact_plan){
@@ -239,7 +233,7 @@ void ways_find(struct collector *collector, pid_t pid, const struct target *reco
 	struct reason ignored;
 	struct target *target = target__open(pid, &collector->objects, &ignored);
 
-	*ret = (struct ways){ .works[WAY_TRAPS] = true, .works[WAY_BUDGET] = !collector->options.max_overhead };
+	*ret = (struct ways){ .works[WAY_BUDGET] = !collector->options.max_overhead };
 	if (!target)
 		return;
 	ret->works[WAY_OWN] = takes_own_samples(target);

@@ -26,7 +26,7 @@ enum way {
 	WAY_INJECT, /* samples of the heap, by a sampler that is put in */
 	WAY_FAST,   /* the same, by a sampler that is preloaded when the program starts again */
 	WAY_BUDGET, /* traps, as many as fit into a budget */
-	WAY_TRAPS,  /* every block, by traps */
+	WAY_TRAPS,  /* every block, by traps: works where any probe does */
 	WAY_NR,
 };
 
@@ -59,9 +59,6 @@ enum way ways_next_step(const struct ways *ways);
 
 /* Says which one was taken, why, and the next step. "" for its own samples: the recording has a note about these. */
 void ways_leaks_line(struct reason *ret, pid_t pid, const struct ways *ways, enum way way, double core_percent);
-
-/* The option that chooses a way: "--inject=exact". */
-const char *way_option(enum way way);
 
 /* ---- an exact recording ---- */
 

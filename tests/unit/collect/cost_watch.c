@@ -12,13 +12,15 @@
 
 static struct cost_look look_at(uint64_t now_ms, uint64_t cpu_ms, uint64_t cost_ms)
 {
-	return (struct cost_look){ START + now_ms * MS, { .cpu_ns = cpu_ms * MS, .cost_ns = cost_ms * MS } };
+	return (struct cost_look){
+		.now_ns = START + now_ms * MS, .trap_nr = 1000 * cost_ms, .sum = { .cpu_ns = cpu_ms * MS, .cost_ns = cost_ms * MS },
+	};
 }
 
 /* As the recorder looks: the clocks are read if they are wanted. */
 static bool costs_much(struct cost_watch *watch, struct cost_look now, struct cost_look *ret)
 {
-	return cost_watch_wants(watch, START, now.sum.cost_ns, now.now_ns) && cost_watch_judge(watch, &now, ret);
+	return cost_watch_wants(watch, START, &now) && cost_watch_judge(watch, &now, ret);
 }
 
 Test(cost_watch, is_above_half_of_its_own_time)
@@ -64,6 +66,18 @@ Test(cost_watch, of_a_process_that_was_idle_for_an_hour)
 	cr_expect_eq(part.now_ns, 1000 * MS);
 	cr_expect_eq(part.sum.cpu_ns, 1000 * MS);
 	cr_expect_eq(part.sum.cost_ns, 900 * MS);
+}
+
+/* One program in 64 is timed: one that was interrupted stands for as many. */
+Test(cost_watch, is_not_of_a_few_traps)
+{
+	for (uint64_t nr = COST_TRAPS_LEAST - 1; nr <= COST_TRAPS_LEAST; nr++) {
+		struct cost_watch watch = {};
+		struct cost_look part, now = look_at(500, 400, 300);
+
+		now.trap_nr = nr;
+		cr_expect_eq(costs_much(&watch, now, &part), nr == COST_TRAPS_LEAST);
+	}
 }
 
 /* Another program has begun: its numbers begin again. */

@@ -19,7 +19,7 @@ static struct ways ways_of(bool is_python, unsigned int works)
 }
 
 /* Any program can have these ways. */
-#define HEAP (BIT(WAY_INJECT) | BIT(WAY_FAST) | BIT(WAY_BUDGET) | BIT(WAY_TRAPS))
+#define HEAP (BIT(WAY_INJECT) | BIT(WAY_FAST) | BIT(WAY_BUDGET))
 
 Test(ways, cheaper_ones_come_in_the_order_of_their_cost_if_they_answer_the_same)
 {
@@ -33,13 +33,13 @@ Test(ways, cheaper_ones_come_in_the_order_of_their_cost_if_they_answer_the_same)
 		{ "a program of C", false, HEAP, { WAY_INJECT, WAY_FAST, WAY_BUDGET }, 3 },
 		{ "a static one", false, HEAP & ~BIT(WAY_FAST), { WAY_INJECT, WAY_BUDGET }, 2 },
 		{ "injection is refused", false, HEAP & ~BIT(WAY_INJECT), { WAY_FAST, WAY_BUDGET }, 2 },
-		{ "both, with a budget", false, BIT(WAY_TRAPS), {}, 0 },
+		{ "none, with a budget", false, 0, {}, 0 },
 		{ "Python's objects", true, HEAP | BIT(WAY_EXACT) | BIT(WAY_POOLS), { WAY_EXACT, WAY_POOLS, WAY_BUDGET }, 3 },
 		{ "of 3.10", true, HEAP | BIT(WAY_POOLS), { WAY_POOLS, WAY_BUDGET }, 2 },
 		{ "no pools", true, HEAP | BIT(WAY_EXACT), { WAY_EXACT, WAY_BUDGET }, 2 },
 		{ "neither: then its heap", true, HEAP, { WAY_INJECT, WAY_FAST, WAY_BUDGET }, 3 },
 		{ "a Python's heap", false, HEAP | BIT(WAY_EXACT) | BIT(WAY_POOLS), { WAY_INJECT, WAY_FAST, WAY_BUDGET }, 3 },
-		{ "of many processes", false, BIT(WAY_FAST) | BIT(WAY_BUDGET) | BIT(WAY_TRAPS), { WAY_FAST, WAY_BUDGET }, 2 },
+		{ "of many processes", false, BIT(WAY_FAST) | BIT(WAY_BUDGET), { WAY_FAST, WAY_BUDGET }, 2 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
