@@ -305,11 +305,25 @@ pid_t proc_live_thread(pid_t pid)
 	return tid;
 }
 
+#define KERNEL_THREAD 0x00200000u /* PF_KTHREAD, include/linux/sched.h */
+
+/* The seventh number behind the name in /proc/PID/stat (proc(5)). */
+static unsigned long task_flags(pid_t pid)
+{
+	char *text = proc_read(pid, "stat", NULL), *name_end = text ? strrchr(text, ')') : NULL;
+	unsigned long flags = 0;
+
+	if (name_end)
+		sscanf(name_end, ") %*c %*d %*d %*d %*d %*d %lu", &flags);
+	free(text);
+	return flags;
+}
+
 bool proc_is_ending(pid_t pid)
 {
 	uint64_t kib;
 
-	return !proc_live_thread(pid) || proc_status(pid, "VmSize", &kib);
+	return !proc_live_thread(pid) || (proc_status(pid, "VmSize", &kib) && !(task_flags(pid) & KERNEL_THREAD));
 }
 
 bool proc_is_asleep(pid_t pid)

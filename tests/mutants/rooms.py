@@ -56,7 +56,7 @@ MUTANTS = {
         "src/inject/target_maps.c", "minor < 13", "minor <= 13",
         "unit inject_rules/refuse_old_and_hardened_kernels"),
     "exact: parents may have greater numbers": (
-        "src/exact/books_reader.c", "at->parent < node ? at->parent : 0", "at->parent",
+        "src/exact/books_stacks.c", "at->parent < node ? at->parent : 0", "at->parent",
         "unit exact_books/have_tracebacks_that_end"),
     "collect/drain: what is dropped is what is kept": (
         "src/collect/drain/block_set.c", "image->nr -= chunk->nr - kept;", "image->nr -= kept;",
