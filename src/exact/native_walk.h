@@ -138,6 +138,14 @@ static inline bool is_on_lasting_stack(const struct books_native *native)
 	return native->stack_high == native->own_high || native->stack_high == (BOOKS_MAIN_STACK_END & ~UINT64_C(7));
 }
 
+/* Where the lasting stack of an address ends. 0: the address is on another stack. */
+static uint64_t end_of_lasting_stack(const struct books_native *native, uint64_t address)
+{
+	if (BOOKS_MAIN_STACK_END - address < MAIN_STACK_MOST)
+		return BOOKS_MAIN_STACK_END;
+	return address - native->own_low < native->own_high - native->own_low ? native->own_high : 0;
+}
+
 static void use_stack(struct books_native *native, uint64_t low, uint64_t high)
 {
 	native->stack_low = low;
