@@ -84,6 +84,29 @@ static inline void leave_next(const struct hook *hook)
 	*(volatile uint64_t *)&hook->thread->inside = hook->thread->inside & ~(uint64_t)IN_NEXT;
 }
 
+/*
+ * A handler has jumped out of the hook that the thread seemed to be in: the thread is on its own stack, and the hook was
+ * called farther down (a stack has overflown there), or on another stack. A handler that has interrupted a hook is below it,
+ * or on an alternate stack.
+ */
+static __attribute__((noinline)) bool is_left_behind(const struct books_thread *thread)
+{
+	uint64_t stack = hook_stack_pointer(), inside = thread->inside, end = end_of_lasting_stack(&thread->native, stack);
+
+	return inside && end && inside - stack >= end - stack;
+}
+
+static inline struct hook begin_hook_of(struct books_thread *thread)
+{
+	struct hook hook = begin_hook_in(thread);
+
+	if (likely(hook.thread) || !thread || !is_left_behind(thread))
+		return hook;
+	forget_half_written(thread);
+	*(volatile uint64_t *)&thread->inside = 0;
+	return begin_hook_in(thread);
+}
+
 static inline struct hook begin_recorded(const uint64_t *frame)
 {
 	struct books_thread *thread;
@@ -92,7 +115,7 @@ static inline struct hook begin_recorded(const uint64_t *frame)
 	if (unlikely(!BOOKS_ARE_ON))
 		return hook;
 	thread = own_thread_slot();
-	hook = begin_hook_in(thread);
+	hook = begin_hook_of(thread);
 	hook.frame = frame;
 	if (likely(hook.thread))
 		enter_next(&hook);
@@ -122,7 +145,7 @@ static inline void leave_freed(uint64_t address)
 	if (unlikely(!BOOKS_ARE_ON))
 		return;
 	thread = own_thread_slot();
-	hook = begin_hook_in(thread);
+	hook = begin_hook_of(thread);
 	if (likely(hook.thread)) {
 		leave_block(&hook, address, &size, true);
 		end_hook(&hook);

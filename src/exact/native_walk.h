@@ -138,6 +138,14 @@ static inline bool is_on_lasting_stack(const struct books_native *native)
 	return native->stack_high == native->own_high || native->stack_high == (BOOKS_MAIN_STACK_END & ~UINT64_C(7));
 }
 
+/* Where the lasting stack of an address ends. 0: the address is on another stack. */
+static uint64_t end_of_lasting_stack(const struct books_native *native, uint64_t address)
+{
+	if (BOOKS_MAIN_STACK_END - address < MAIN_STACK_MOST)
+		return BOOKS_MAIN_STACK_END;
+	return address - native->own_low < native->own_high - native->own_low ? native->own_high : 0;
+}
+
 static void use_stack(struct books_native *native, uint64_t low, uint64_t high)
 {
 	native->stack_low = low;
@@ -210,7 +218,7 @@ static void note_fp_use(struct books_native_frame *walk, int at)
 
 #define FRAME_BYTES_MAX (UINT64_C(1) << 20) /* of one function */
 
-/* As step_by_frame_pointer() of the kernel side. */
+/* As step_by_frame_pointer() of the kernel side. fp may be any number; where a stack is that may be gone, the kernel is asked. */
 static int guess_caller(struct unwind_frame *frame, struct unwind_memory *memory, int end)
 {
 	uint64_t at = frame->fp;
@@ -219,6 +227,8 @@ static int guess_caller(struct unwind_frame *frame, struct unwind_memory *memory
 		return UNWIND_NO_FP;
 	if (at & 7 || at - frame->sp >= FRAME_BYTES_MAX)
 		return end;
+	if (!is_on_lasting_stack(memory->native) && !(is_readable(at) && is_readable(at + 8)))
+		return UNWIND_UNREADABLE;
 	if (unwind_memory__read(memory, at + 8, &frame->pc) || unwind_memory__read(memory, at, &frame->fp))
 		return UNWIND_UNREADABLE;
 	frame->sp = at + 16;

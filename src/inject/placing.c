@@ -323,7 +323,7 @@ static int place_code(struct placing *placing, struct remote_caller *caller, pid
 	return 0;
 }
 
-/* A core has no use for them. */
+/* A core has no use for them, and as they are sparse, they have none for huge pages. */
 static int map_books(struct placing *placing, struct remote_caller *caller)
 {
 	uint64_t at = placing->image.table->books_start;
@@ -335,8 +335,10 @@ static int map_books(struct placing *placing, struct remote_caller *caller)
 	placing->are_books_apart = !err && is_apart;
 	if (placing->are_books_apart)
 		err = remote_caller_undo(caller, SYS_munmap, (const uint64_t[6]){ at, BOOKS_BYTES });
-	if (!err)
+	if (!err) {
 		REMOTE_CALL(caller, SYS_madvise, at, BOOKS_BYTES, MADV_DONTDUMP);
+		REMOTE_CALL(caller, SYS_madvise, at, BOOKS_BYTES, MADV_NOHUGEPAGE);
+	}
 	return err;
 }
 
