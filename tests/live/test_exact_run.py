@@ -14,6 +14,7 @@ from test_exact import FREE_LISTED, TOLD, Told, injected, is_gone, kept, need_py
 from test_python import ENVIRONMENT, FRAMES, OWN, PYTHON, PYTHONS, TARGET, Target, check_nothing_lost, some
 
 Child = collections.namedtuple("Child", "pid")
+OF_PYTHON = ("--domain", "python")
 
 
 class Running(Process):
@@ -42,7 +43,7 @@ class RunningTarget(Running, Target):
 def start(bench, *argv, kind=RunningTold, options=(), **environment):
     need_python()
     argv = argv or (PYTHON, "-S", str(TOLD))
-    running = bench.start([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--interval", NEVER, *options, "--", *argv],
+    running = bench.start([ALLOCSNAP, "run", "--exact", *OF_PYTHON, "-o", bench.path("out"), "--interval", NEVER, *options, "--", *argv],
                           kind=kind, env=ENVIRONMENT | environment)
     check_equal(running.line(60), "ready", f"the program's first line; {running.stderr()!r}")
     return running
@@ -59,7 +60,7 @@ def end(running, status=0):
 def run(bench, *argv, status=0, options=(), **more):
     """Its snapshots, its own output, and the lines of stderr."""
     need_python()
-    stdout, stderr = bench.run([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), *options, "--", *argv], status, **more)
+    stdout, stderr = bench.run([ALLOCSNAP, "run", "--exact", *OF_PYTHON, "-o", bench.path("out"), *options, "--", *argv], status, **more)
     lines = stdout.splitlines()
     return [line for line in lines if line.endswith(".snap")], [line for line in lines if not line.endswith(".snap")], stderr
 
@@ -139,7 +140,7 @@ def test_exact_run_has_the_blocks_of_probes(bench):
     need_python((3, 11))
     need_sessions()
     found = []
-    for how in (["--exact"], ["--domain", "python", "--no-retag"]):
+    for how in (["--exact", *OF_PYTHON], ["--domain", "python", "--no-retag"]):
         out = bench.path(how[0])
         bench.run([tool("setarch"), "-R", ALLOCSNAP, "run", *how, "-o", out, "--no-compact", "--", PYTHON, "-S", "-c", WORK],
                   env=ENVIRONMENT)  # addresses decide on the order of sets
@@ -219,6 +220,29 @@ def test_exact_run_as_another_user(bench):
     check_equal((kept(bench, path), user != "0"), (500, True), "blocks, another user")
 
 
+# ---- without a domain ----
+
+def run_by_default(bench, *argv, status=0):
+    stdout, stderr = bench.run([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--", *argv], status)
+    path, = [line for line in stdout.splitlines() if line.endswith(".snap")]
+    return bench.show(path)["metadata"], stdout, stderr
+
+
+@harness.core
+def test_exact_run_without_a_domain_records_python_or_the_heap(bench):
+    need_python()
+    metadata, stdout, _ = run_by_default(bench, PYTHON, "-c", "import os; print(os.environ['ALLOCSNAP_EXACT'])")
+    check_equal((metadata["domains"], stdout.splitlines()[0]), ("python", "0000000000"), "domains, what its library was asked for")
+    metadata, _, _ = run_by_default(bench, "/bin/sh", "-c", "exit 7", status=7)
+    check_equal(metadata["domains"], "malloc", "domains")
+
+
+@harness.core
+def test_exact_run_without_a_domain_refuses_what_loads_no_library(bench):
+    stdout, stderr = bench.run([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--", os.path.join(harness.WORKLOADS, "own_sampler_static")], 125)
+    check_equal((stdout, stderr.count("\n"), "is linked statically" in stderr), ("", 1, True), f"output, lines, words of {stderr!r}")
+
+
 # ---- what is none ----
 
 @harness.core
@@ -249,7 +273,7 @@ def test_exact_run_of_one_that(bench, status, argv, words):
 def test_exact_run_waits_for_a_program_and_passes_signals_on(bench):
     """The shell does not become a Python: that is said, and SIGTERM reaches it."""
     need_python()
-    shell = bench.start([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--", "/bin/sh", "-c",
+    shell = bench.start([ALLOCSNAP, "run", "--exact", *OF_PYTHON, "-o", bench.path("out"), "--", "/bin/sh", "-c",
                          "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done"])
     check_equal(shell.line(), "ready", "its first line")
     wait_for(lambda: "nothing is recorded until it has become" in shell.stderr(), "a line about the wait")
@@ -293,7 +317,7 @@ def test_exact_run_passes_signals_on(bench):
 def test_exact_run_and_control_c(bench):
     """The terminal sends it to both: the program ends by it."""
     need_python()
-    running = bench.start([tool("setsid"), "--wait", ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--interval", NEVER, "--",
+    running = bench.start([tool("setsid"), "--wait", ALLOCSNAP, "run", "--exact", *OF_PYTHON, "-o", bench.path("out"), "--interval", NEVER, "--",
                            PYTHON, "-S", str(TOLD)], kind=RunningTold, env=ENVIRONMENT)
     check_equal(running.line(60), "ready", f"first line; {running.stderr()!r}")
     child = running.child()
@@ -346,7 +370,7 @@ def test_exact_run_that_is_killed_amid_the_start(bench, killed):
 def is_killed_amid_the_start(bench, moment, is_tracer_meant):
     mark = pathlib.Path(bench.path("mark"))
     mark.unlink(missing_ok=True)
-    starting = bench.start([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--", PYTHON, "-S", "-c",
+    starting = bench.start([ALLOCSNAP, "run", "--exact", *OF_PYTHON, "-o", bench.path("out"), "--", PYTHON, "-S", "-c",
                             f"open({str(mark)!r}, 'w').write('went on')"], env=ENVIRONMENT)
     found = None
     while not found and starting.popen.poll() is None:

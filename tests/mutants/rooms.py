@@ -86,7 +86,7 @@ MUTANTS = {
         "src/collect/files/unused_files.c", "\t\t\tdrop_unused_object(collector, i);\n", "\t\t\t;\n",
         "live test_files_do_not_prevent_an_unmount"),
     "collect/sources: a program that is called python is none": (
-        "src/collect/sources/python_choice.c", 'path_name(path), "python", ', 'path_name(path), "pythons", ',
+        "src/collect/sources/python_choice.c", 'path_name(path), "python", strlen("python")', 'path_name(path), "pythons", strlen("pythons")',
         "unit python_choice/programs_are_told_by_their_names"),
     "collect/limits: all pause while shared links come back": (
         "src/collect/limits/own_links.c", "\tif (links_phase(collector) == LINKS_TO_SHARED)\n\t\treturn true;\n", "",

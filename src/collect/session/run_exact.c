@@ -200,8 +200,10 @@ static int record_heap(struct exact_launch *launch)
 {
 	struct collector *collector = launch->collector;
 	struct target *target = launch->target;
-	int err;
+	int err = launch_check_preload(launch->pid, "it", "library that records it", launch->why);
 
+	if (err)
+		return err;
 	target->heap_books.is_used = true;
 	err = begin_held(collector, target, launch->why) ?: probe_new_objects(collector, target, launch->why) ?:
 	      sources_check(collector, target, launch->why);
