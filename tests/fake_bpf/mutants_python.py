@@ -109,9 +109,9 @@ MUTANTS = {
     "creations: a block is new after other calls": (
         "python/python_calls.bpf.h", "\tthread->python.fresh = 0;\n", ""),
     "creations: objects begin where their blocks do": (
-        "python/creations.bpf.h", "\tif (flags & TYPE_HAS_GC)\n\t\tobject -= offsets->object_header;\n", ""),
+        "python/creations.bpf.h", "\tif (flags & PYTHON_TYPE_HAS_GC)\n\t\tobject -= offsets->object_header;\n", ""),
     "creations: nothing else is before an object": (
-        "python/creations.bpf.h", "return flags & TYPE_HAS_PREHEADER ? object - offsets->object_preheader : object;",
+        "python/creations.bpf.h", "return flags & PYTHON_TYPE_HAS_PREHEADER ? object - offsets->object_preheader : object;",
         "return object;"),
     "creations: the traceback stays": ("python/creations.bpf.h", "\tblock.traceback = hash;\n", ""),
     "creations: the birth stays": ("python/creations.bpf.h", "\tblock.birth_ns = bpf_ktime_get_ns();\n", ""),
