@@ -375,6 +375,8 @@ static int print_words(pid_t pid, struct reason *why)
 	for (int domain = 0; domain < PYTHON_DOMAIN_NR && !err; domain++)
 		for (int i = 0; i < PYTHON_OPERATION_NR; i++)
 			printf("%#" PRIx64 "\n", python.word[domain][i].was);
+	if (!err && python.tracer.address)
+		printf("%#" PRIx64 "\n", python.tracer.was);
 	return err;
 }
 

@@ -29,6 +29,7 @@ static int read_memory(void *process, uint64_t address, void *to, size_t bytes)
 /* Whether a file of code is a CPython. */
 static bool read_info(pid_t pid, const struct maps_line *line, struct python_info *ret, struct reason *why)
 {
+	const struct python_asked asked = { .creations = 1 };
 	char path[96];
 	int fd, err;
 
@@ -36,7 +37,7 @@ static bool read_info(pid_t pid, const struct maps_line *line, struct python_inf
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	err = python_info_read(fd, NULL, ret, why);
+	err = python_info_read(fd, &asked, ret, why);
 	close(fd);
 	return !err;
 }
@@ -76,6 +77,9 @@ static int fill_python(pid_t pid, const struct maps_line *line, const struct pyt
 		return reason_set(why, err, "the key cannot be read");
 	ret->hooks.state_at = GLIBC_SPECIFIC_FIRST + 16 * (ret->hooks.key_is >> 32) + 8;
 	ret->hooks.key_is += !strcmp(wrong, "key");
+	ret->tracer.address = info->tracer ? info->tracer + bias : 0;
+	if (info->tracer && read_memory(&pid, ret->tracer.address, &ret->tracer.was, sizeof(ret->tracer.was)))
+		return reason_set(why, -EIO, "the function that sees objects cannot be read");
 	return fill_words(pid, info, bias, ret, why);
 }
 

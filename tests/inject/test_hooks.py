@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from bench import FOLDER, INJECTOR, PATIENCE_S, Process, injector, read_text
-from harness import Law, check, check_equal, core, runs_core, wait_for
+from harness import Law, Skip, check, check_equal, core, runs_core, wait_for
 from harness.suite import for_each, rows
 from test_inject import Killed
 from test_refused import refusal_of
@@ -17,11 +17,19 @@ HOOKED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hooked.py")
 PYTHON = "/usr/bin/python3"
 
 
-def start(bench, prefix=(), **environment):
-    process = Process([*prefix, PYTHON, HOOKED], **environment)
+def start(bench, prefix=(), python=PYTHON, **environment):
+    process = Process([*prefix, python, HOOKED], **environment)
     bench.callback(process.kill)
     wait_for(lambda: process.ask()[0] > 0, "the first round", PATIENCE_S)
     return process
+
+
+def python_with_tracer():
+    """From 3.13 on, CPython has a pointer to a function that sees its objects."""
+    for path in os.environ.get("ALLOCSNAP_TEST_PYTHONS", "").split(":"):
+        if re.search(r"3\.1[34]$", path):
+            return path
+    raise Skip("ALLOCSNAP_TEST_PYTHONS names no Python 3.13 or 3.14")
 
 
 def words(process):
@@ -119,11 +127,7 @@ def test_hooks_that_pass_on_leave_no_return_address(_):
 
 # ---- the injector is killed ----
 
-@core
-@rows({"inject": ("inject",), "eject": ("eject",), "inject_below_a_stack": ("inject", "DEEP"), "eject_below_a_stack": ("eject", "DEEP")})
-def test_killed_at_each_moment_of_hooks(bench, action, *flags):
-    """On a stack of which no part is unused, the call is made below what is in use."""
-    process = start(bench, **dict.fromkeys(flags, "1"))
+def kill_at_each_moment(bench, action, process):
     before = look(process)
     injectors, moment = Killed(bench, process.pid, order="hook-serve"), 1
     if action == "eject":
@@ -141,6 +145,35 @@ def test_killed_at_each_moment_of_hooks(bench, action, *flags):
     injector("eject", process.pid, status=None)
     process.end()
     return f"{moment} moments"
+
+
+@core
+@rows({"inject": ("inject",), "eject": ("eject",), "inject_below_a_stack": ("inject", "DEEP"), "eject_below_a_stack": ("eject", "DEEP")})
+def test_killed_at_each_moment_of_hooks(bench, action, *flags):
+    """On a stack of which no part is unused, the call is made below what is in use."""
+    return kill_at_each_moment(bench, action, start(bench, **dict.fromkeys(flags, "1")))
+
+
+@for_each(("inject", "eject"))
+def test_killed_at_each_moment_of_hooks_that_see_objects(bench, action):
+    return kill_at_each_moment(bench, action, start(bench, python=python_with_tracer()))
+
+
+def test_hooks_that_see_objects_come_and_go(bench):
+    process = start(bench, python=python_with_tracer())
+    before = look(process)
+    assert len(before[0]) == 13 and before[0][12] == "0", before[0]
+    inject(process)
+    process.goes_on()
+    assert "functions 13" in injector("find", process.pid)
+    assert injector("eject", process.pid).startswith("ejected 13 functions, kept 0")
+    check_gone(process, before)
+    said = injector("hook-cycles", process.pid, 100)
+    process.goes_on()
+    assert "kept 0" in said, said
+    check_gone(process, before)
+    process.end()
+    return said.strip()
 
 
 def test_killed_amid_the_tables(bench):
