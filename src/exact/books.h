@@ -67,7 +67,7 @@ enum books_loss {
 	BOOKS_LOST_CODES,      /* frames of code objects for which there was no room */
 	BOOKS_LOST_HANDED,     /* blocks that a snapshot lacks, as they were freed while it was read */
 	BOOKS_UNSEEN_FREES,    /* blocks found in the books where the allocator has just given another: they were freed unseen */
-	BOOKS_DEEP,	       /* walks that had more than BOOKS_DEEPEST frames: outer ones are missing */
+	BOOKS_DEEP,	       /* walks without outer frames: they had more than BOOKS_DEEPEST, or there was no room for the stack's copy */
 	BOOKS_LOST_AMID,       /* blocks of a signal handler that has interrupted a hook */
 	BOOKS_LOSS_NR,
 };

@@ -101,6 +101,26 @@ EXPORT void cfree(void *block)
 	free(block);
 }
 
+/* jemalloc's own: programs that find them free malloc's blocks by them. Another allocator's free() does the same. */
+static void (*next_dallocx)(void *block, int flags);
+static void (*next_sdallocx)(void *block, size_t size, int flags);
+
+EXPORT void dallocx(void *block, int flags)
+{
+	if (!next_dallocx)
+		return free(block);
+	leave_freed((uint64_t)block);
+	next_dallocx(block, flags);
+}
+
+EXPORT void sdallocx(void *block, size_t size, int flags)
+{
+	if (!next_sdallocx)
+		return free(block);
+	leave_freed((uint64_t)block);
+	next_sdallocx(block, size, flags);
+}
+
 static inline void *realloc_from(void *was, size_t size, const uint64_t *frame)
 {
 	const struct hook hook = begin_recorded(frame);
@@ -268,6 +288,8 @@ static void find_next_allocator(void)
 	has_begun = true;
 	next = early_allocator;
 	next_dlclose = dlsym(RTLD_NEXT, "dlclose");
+	next_dallocx = dlsym(RTLD_NEXT, "dallocx");
+	next_sdallocx = dlsym(RTLD_NEXT, "sdallocx");
 	found = allocator_find_next(); /* at last: it leaves no error for the program's dlerror() */
 	next = found;
 	begin_books();

@@ -504,7 +504,11 @@ static __attribute__((noinline)) uint32_t walk_natively(struct books_thread *thr
 	m = collect_native_frames(native, frame_nr, &n, &end);
 	if (unlikely(end == UNWIND_NOT_KNOWN)) {
 		find_stack(native, first->sp - 8); /* of the first frame again */
-		return copy_stack(native) ?: nodes_without_memo(thread, end_node(thread, UNWIND_NO_TABLE), n);
+		node = copy_stack(native);
+		if (node)
+			return node;
+		count_books_loss(BOOKS_DEEP);
+		return nodes_without_memo(thread, end_node(thread, UNWIND_NO_TABLE), n);
 	}
 	if (unlikely(end == UNWIND_BUSY))
 		count_books_loss(BOOKS_DEEP);

@@ -203,8 +203,7 @@ static int check_key(const struct python_hooks *hooks, int mem_fd, struct reason
 	return reason_set(why, -ENOTSUP, "the key of Python's thread states is not where it is looked for");
 }
 
-/* A page of the books is promised at its first write only: without the promise the write would end the process. */
-static int check_overcommit(struct reason *why)
+int inject_check_overcommit(struct reason *why)
 {
 	char *text = proc_read(0, "sys/vm/overcommit_memory", NULL);
 	bool is_strict = !text || *text == '2';
@@ -226,7 +225,7 @@ static int check_strict_mode(pid_t pid, struct reason *why)
 int check_malloc_hooks_hold(const struct stopped_threads *threads, int mem_fd, uint64_t *ret_tid_at, struct reason *why)
 {
 	static const uint64_t known[] = { 0x2d0, 0x30 }; /* struct pthread of glibc (nptl/descr.h), and of musl */
-	int err = check_overcommit(why) ?: check_strict_mode(threads->pid, why), not_there = -ENOTSUP;
+	int err = inject_check_overcommit(why) ?: check_strict_mode(threads->pid, why), not_there = -ENOTSUP;
 
 	for (size_t i = 0; i < ARRAY_SIZE(known) && !err && not_there; i++) {
 		*ret_tid_at = known[i];
@@ -238,6 +237,6 @@ int check_malloc_hooks_hold(const struct stopped_threads *threads, int mem_fd, u
 int check_hooks_hold(const struct inject_python *python, const struct stopped_threads *threads, const struct target_maps *maps,
 		     int mem_fd, struct reason *why)
 {
-	return check_overcommit(why) ?: check_words(python, maps, mem_fd, why) ?: check_key(&python->hooks, mem_fd, why) ?:
+	return inject_check_overcommit(why) ?: check_words(python, maps, mem_fd, why) ?: check_key(&python->hooks, mem_fd, why) ?:
 	       check_thread_numbers(threads, python->tid_at, mem_fd, why);
 }

@@ -172,6 +172,12 @@ int inject_python_execute(pid_t pid, uint64_t start_time, struct inject_python *
 			  const struct inject_options *options, struct inject_books *ret_books,
 			  struct inject_file *ret_file, struct inject_times *ret, struct reason *why);
 
+/*
+ * Whether the system promises memory that it may not have (vm.overcommit_memory). A page of the books is promised at its first
+ * write only: without the promise the write would end the process. 0 or -ENOTSUP.
+ */
+int inject_check_overcommit(struct reason *why);
+
 /* The books, to read and write, by the mapping of a process that still has them. 0, or -errno: -ENOENT it maps others there. */
 int inject_open_books(pid_t pid, const struct inject_books *books, int *ret_fd);
 

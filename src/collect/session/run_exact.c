@@ -200,7 +200,8 @@ static int record_heap(struct exact_launch *launch)
 {
 	struct collector *collector = launch->collector;
 	struct target *target = launch->target;
-	int err = launch_check_preload(launch->pid, "it", "library that records it", launch->why);
+	int err = inject_check_overcommit(launch->why) ?:
+		  launch_check_preload(launch->pid, "it", "library that records it", launch->why);
 
 	if (err)
 		return err;
