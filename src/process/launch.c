@@ -272,17 +272,21 @@ static int log_exec_failed(int error_fd, struct launch *launch, struct reason *w
 	return reason_set(why, -error.err, "%s: %s", name, strerror(error.err));
 }
 
-int launch_check_preload(pid_t pid, const char *name, const char *library, struct reason *why)
+/* A preloaded library is loaded by the program's loader, unless the program has more privileges than its user. */
+static int check_loader(pid_t pid, const struct launch *launch, struct reason *why)
 {
-	const char *what = NULL;
+	const char *name = launch->argv[0], *what = NULL;
 
+	if (!launch->preloaded)
+		return 0;
 	if (!proc_auxv(pid, AT_BASE))
 		what = "is linked statically";
 	else if (proc_auxv(pid, AT_SECURE))
 		what = "runs with the privileges of its file (set-user-ID or capabilities)";
 	if (!what)
 		return 0;
-	return reason_set(why, -ENOTSUP, "%s %s, so it would not load the %s", name, what, library);
+	return reason_set(why, -ENOTSUP, "%s %s, so it would not load the %s; it was not started", name, what,
+			  launch->preloaded);
 }
 
 static int hold_child(pid_t pid, struct pipes *pipes, struct launch *launch, struct reason *why)
@@ -305,11 +309,7 @@ static int hold_child(pid_t pid, struct pipes *pipes, struct launch *launch, str
 		reason_set(why, 0, "%s has ended without starting another program: nothing was recorded", launch->argv[0]);
 		return 0;
 	} else {
-		struct reason found;
-
-		err = launch->preloaded ? launch_check_preload(pid, launch->argv[0], launch->preloaded, &found) : 0;
-		if (err)
-			reason_set(why, err, "%s; it was not started", found.text);
+		err = check_loader(pid, launch, why);
 		if (!err)
 			return 0;
 		kill(pid, SIGKILL);

@@ -40,12 +40,6 @@ struct launch {
 pid_t launch_start(struct launch *launch, struct reason *why);
 
 /*
- * Whether a program that is held will load a preloaded library: its loader does, unless the program has more privileges than its
- * user. 0 or -ENOTSUP.
- */
-int launch_check_preload(pid_t pid, const char *name, const char *library, struct reason *why);
-
-/*
  * Lets the program run until its loader is done, and holds it there. Calls mapped(what) each time that it has mapped code; the
  * callback must bring *mappings up to date before it returns. is_loader: the program is a loader itself, which will load
  * another one. 0; -ESRCH: it has ended, or cannot be held any more.

@@ -200,8 +200,7 @@ static int record_heap(struct exact_launch *launch)
 {
 	struct collector *collector = launch->collector;
 	struct target *target = launch->target;
-	int err = inject_check_overcommit(launch->why) ?:
-		  launch_check_preload(launch->pid, "it", "library that records it", launch->why);
+	int err = inject_check_overcommit(launch->why);
 
 	if (err)
 		return err;

@@ -294,7 +294,7 @@ pid_t launch_program(struct collector *collector, const char *const argv[], pid_
 		.argv = argv,
 		.files = &collector->files_before,
 		.user = name ? &user : NULL,
-		.preloaded = collector->options.run_interval_bytes ? "sampler" : NULL,
+		.preloaded = preloads ? "library that records it" : collector->options.run_interval_bytes ? "sampler" : NULL,
 	};
 	pid_t pid = preloads && setenv(EXACT_VARIABLE, LAUNCH_PID_ROOM, 1) ? -ENOMEM : 0;
 
