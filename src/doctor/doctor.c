@@ -466,7 +466,7 @@ static void put_exact_memory(struct emitter *out, const struct exact_plan *plan,
 {
 	char small[UNIT_TEXT_MAX], thread[UNIT_TEXT_MAX];
 
-	emit_line(out, "  memory: %s%s for blocks of up to 512 bytes, %" PRIu64 " bytes a larger block, %" PRIu64
+	emit_line(out, "  memory: for blocks of up to 512 bytes %s%s; %" PRIu64 " bytes a larger block, %" PRIu64
 		  " bytes a node of the trie, up to %s for each of %" PRIu64 " thread%s",
 		  plan->small_bytes_most ? "now up to " : plan->is_python ? "half of its arenas" : "half of the memory that they lie in",
 		  plan->small_bytes_most ? format_size(small, plan->small_bytes_most, false) : "", plan->large_block_bytes,

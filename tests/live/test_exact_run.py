@@ -64,6 +64,9 @@ def run(bench, *argv, status=0, options=(), **more):
     return [line for line in lines if line.endswith(".snap")], [line for line in lines if not line.endswith(".snap")], stderr
 
 
+ONLY_PYTHON = ("--domain", "python")
+
+
 # ---- the truth ----
 
 def compare_with_tracemalloc(bench, python=OWN, **environment):
@@ -208,10 +211,20 @@ def test_exact_run_of_what_becomes_python(bench, make):
     argv = make(bench)
     if argv[0].endswith("shim"):
         through_shell(bench)
-    (path,), _, stderr = run(bench, *argv, status=7)
+    (path,), _, stderr = run(bench, *argv, status=7, options=ONLY_PYTHON)
     shown = bench.show(path)
     check_equal((kept(bench, path), losses_of(shown), stderr.count("\n")), (500, {}, 2), f"blocks, losses, lines of {stderr!r}")
     check_equal((shown["metadata"]["exec_count"], shown["metadata"]["exe"]), (0, os.path.realpath(PYTHON)), "execs, exe")
+
+
+@harness.core
+@harness.rows({"by_default": ((), True), "with_domain_malloc": (("--domain", "malloc"), False)})
+def test_exact_run_of_a_shell_records_the_heap_of_what_it_becomes(bench, options, has_note):
+    """Also of a Python: a note names the way to its objects."""
+    (path,), _, stderr = run(bench, "/bin/sh", "-c", 'exec "$@"', "sh", PYTHON, "-c", KEEPS, status=7, options=options)
+    metadata = bench.show(path)["metadata"]
+    check_equal((kept(bench, path), metadata["domains"], metadata["exec_count"]), (500, "malloc", 1), "blocks, domains, execs")
+    check_equal("has become a Python" in stderr and "'allocsnap run --exact --domain python'" in stderr, has_note, stderr)
 
 
 def test_exact_run_as_another_user(bench):
@@ -225,9 +238,9 @@ def test_exact_run_as_another_user(bench):
 def test_exact_run_refuses_what_is_no_python(bench):
     """It cannot become one, and is not started."""
     mark = bench.path("mark")
-    paths, _, stderr = run(bench, tool("touch"), mark, status=125)
+    paths, _, stderr = run(bench, tool("touch"), mark, status=125, options=ONLY_PYTHON)
     check_equal((paths, os.path.exists(mark), stderr.count("\n")), ([], False, 1), f"snapshots, was it started, lines of {stderr!r}")
-    for words in "runs no CPython", "'allocsnap run'", "'allocsnap run --fast'", "was not started":
+    for words in "runs no CPython", "'allocsnap run --exact'", "was not started":
         check(words in stderr, stderr)
 
 
@@ -241,7 +254,7 @@ def test_exact_run_refuses_what_is_no_python(bench):
     "has_a_limit_on_addresses": (125, (tool("prlimit"), f"--as={4 << 30}", PYTHON, "-c", "print(1)"), "limit on addresses"),
 }, of_core=("ends_before", "becomes_nothing"))
 def test_exact_run_of_one_that(bench, status, argv, words):
-    paths, _, stderr = run(bench, *argv, status=status)
+    paths, _, stderr = run(bench, *argv, status=status, options=ONLY_PYTHON)
     own = [line for line in stderr.splitlines() if line.startswith("allocsnap: ")]
     check_equal((paths, len(own), words in stderr), ([], 1, True), f"snapshots, lines, words of {stderr!r}")
 
@@ -249,7 +262,7 @@ def test_exact_run_of_one_that(bench, status, argv, words):
 def test_exact_run_waits_for_a_program_and_passes_signals_on(bench):
     """The shell does not become a Python: that is said, and SIGTERM reaches it."""
     need_python()
-    shell = bench.start([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--", "/bin/sh", "-c",
+    shell = bench.start([ALLOCSNAP, "run", "--exact", *ONLY_PYTHON, "-o", bench.path("out"), "--", "/bin/sh", "-c",
                          "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done"])
     check_equal(shell.line(), "ready", "its first line")
     wait_for(lambda: "nothing is recorded until it has become" in shell.stderr(), "a line about the wait")
