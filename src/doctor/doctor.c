@@ -491,7 +491,7 @@ static void emit_exact(struct doctor *doctor, const struct diagnosed_process *pr
 	emit_end(out);
 	doctor->heading = !plan ? "attach --inject=exact would be refused" : plan->is_python ?
 			  "attach --inject=exact would put hooks into the tables of CPython's allocators (threads are checked when they "
-			  "are stopped)" : "attach --inject=exact would put hooks at the entries of its allocators, as --inject does";
+			  "are stopped)" : "attach --inject=exact would put hooks at the entries of its allocators' functions, which --inject --dry lists";
 	if (plan && begin_text(doctor, false)) {
 		put_exact_memory(out, plan, process->thread_nr);
 		if (plan->is_python)
