@@ -42,8 +42,9 @@ struct capture_options {
 
 #define INJECT_DETAIL \
 	"--inject is for a process that cannot be restarted and allocates too much for probes on malloc. It stops the " \
-	"process's threads for some milliseconds and replaces pages of its allocator by copies that call a sampler; " \
-	"at the end of the recording, however it ends, it gives the pages back. If a check fails, --inject is " \
+	"process's threads for some milliseconds and replaces pages of its allocator by copies that call a sampler, or " \
+	"with =exact hooks that enter every block; of a Python, =exact replaces pointers to its allocators instead. " \
+	"At the end of the recording, however it ends, it gives the pages back. If a check fails, --inject is " \
 	"refused, and nothing changes. 'allocsnap doctor PID' checks beforehand. If something of the sampler stays, " \
 	"the exit status is 1.\n"
 

@@ -277,7 +277,7 @@ const struct option_row capture_inject_rows[] = {
 	{ "inject", 0, OPTION_CUSTOM, FIELD(inject_bytes), .arg = "SIZE", .without_value = "512K",
 	  .help = "put a sampler into the running process, and take it out at the end. It takes one sample per "
 		  "SIZE bytes on average (default 512K); other blocks cost some nanoseconds. exact: functions that "
-		  "enter every block of a Python, for less than tracemalloc costs",
+		  "enter every block, a Python's objects or the heap, for a small part of what traps cost",
 	  .parse = parse_inject, .rank = 25,
 	  .brief = "put a sampler into the running process; it costs some nanoseconds a block" },
 	{},
@@ -380,7 +380,7 @@ struct recording_options capture_recording_options(const struct capture_options 
 	return recording;
 }
 
-/* An injected sampler goes into one process, and chooses the samples itself. Hooks go into a CPython, and enter every block. */
+/* An injected sampler goes into one process, and chooses the samples itself. Hooks go into one, too, and enter every block. */
 static int check_injection(const struct command *command, const struct capture_options *options)
 {
 	bool is_exact = is_exact_chosen(options);

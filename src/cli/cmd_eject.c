@@ -36,7 +36,7 @@ static int eject_from(pid_t pid)
 	int err = inject_find(pid, &found, &why);
 
 	if (err == -ENOENT)
-		return log_failure("process %d has no injected sampler", pid);
+		return log_failure("process %d has no injected sampler, and no hooks", pid);
 	if (!err && found.is_active && found.owner_is_running)
 		return log_failure("process %d is being recorded: the %s belong%s to process %d, and go%s when that ends", pid,
 				   thing_of(&found), found.kind != INJECT_SAMPLER ? "" : "s", found.owner,
@@ -62,11 +62,12 @@ const struct command cmd_eject = {
 	.args = "PID|NAME…",
 	.arg_min = 1,
 	.arg_max = UINT_MAX,
-	.help = "take out of a process the sampler that a killed recording has left in it",
-	.detail = "attach --inject and leaks --inject take their sampler out themselves, also when they are killed. Only if the "
-		  "process of allocsnap that keeps the probes is killed, too, it stays. Then it counts bytes, and takes a few "
-		  "nanoseconds of each call of malloc. Forked children have it as well.\n\n"
-		  "A sampler whose recording goes on is left alone.\n",
+	.help = "take out of a process the sampler, or the hooks, that a killed recording has left in it",
+	.detail = "attach --inject and leaks --inject take their sampler out themselves, also when they are killed, and so do "
+		  "--inject=exact and run --exact with their hooks. Only if the process of allocsnap that keeps the probes is "
+		  "killed, too, these stay. Then a sampler counts bytes, and hooks only pass on or write books that nobody reads, "
+		  "until eject. Forked children have them as well.\n\n"
+		  "What belongs to a recording that goes on is left alone.\n",
 	.example = "sudo allocsnap eject 4711",
 	.run = run,
 };

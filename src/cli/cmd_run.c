@@ -29,9 +29,10 @@ static const struct option_row rows[] = {
 	  .parse = parse_sample, .rank = 15,
 	  .brief = "take samples in the program itself, by a preloaded library" },
 	{ "exact", 0, OPTION_FLAG, offsetof(struct capture_options, exact),
-	  .help = "for a program that runs CPython: functions in the program itself enter every block, for less than tracemalloc "
-		  "costs; blocks from before its Python has begun are not recorded", .rank = 16,
-	  .brief = "record every block of a Python in the program itself, for less than tracemalloc costs" },
+	  .help = "functions in the program itself enter every block, for a small part of what traps cost: a Python's objects, from "
+		  "the begin of its Python on; the heap of any other program, or with --domain malloc, from its first block on. "
+		  "--domain python: wait until the program has become a Python", .rank = 16,
+	  .brief = "record every block in the program itself, for a small part of what traps cost" },
 	{},
 };
 
@@ -150,9 +151,11 @@ const struct command cmd_run = {
 		  "takes a snapshot now, and SIGUSR2, which clears the traces and the peak.\n\n"
 		  "With -o FILE.snap, one snapshot is taken, after the interval or at the end, whichever comes first, "
 		  "and FILE.snap must not exist.\n\n"
-		  "--exact records a program that runs CPython 3.11 to 3.14, at its start or once env, a shell, a script or the "
-		  "like has become it; a program that does not, and cannot become another one, is not started. Twelve pointers "
-		  "of its allocators are replaced in its memory when its Python begins, and put back if the recording ends first.\n"
+		  "--exact records the program that CMD names; its children are not recorded. CPython 3.9 to 3.14 has its objects "
+		  "recorded: some pointers of its allocators are replaced in its memory when its Python begins, and put back if the "
+		  "recording ends first. Any other program has its heap recorded, by a preloaded library, and so has the program "
+		  "that it becomes by exec, also if that is a Python. With --domain python, env, a shell, a script or the like runs on "
+		  "until it has become a Python; a program that cannot become one is not started.\n"
 		  SUDO_DETAIL "\n" FOLLOW_FORKS_DETAIL PROBE_DETAIL,
 	.example = "sudo allocsnap run --interval 5s -- ./server --port 8080",
 	.option = { { rows, 0, "The program" }, CAPTURE_GROUPS(0) },

@@ -466,7 +466,7 @@ static void put_exact_memory(struct emitter *out, const struct exact_plan *plan,
 {
 	char small[UNIT_TEXT_MAX], thread[UNIT_TEXT_MAX];
 
-	emit_line(out, "  memory: %s%s for blocks of up to 512 bytes, %" PRIu64 " bytes a larger block, %" PRIu64
+	emit_line(out, "  memory: for blocks of up to 512 bytes %s%s; %" PRIu64 " bytes a larger block, %" PRIu64
 		  " bytes a node of the trie, up to %s for each of %" PRIu64 " thread%s",
 		  plan->small_bytes_most ? "now up to " : plan->is_python ? "half of its arenas" : "half of the memory that they lie in",
 		  plan->small_bytes_most ? format_size(small, plan->small_bytes_most, false) : "", plan->large_block_bytes,
@@ -491,7 +491,7 @@ static void emit_exact(struct doctor *doctor, const struct diagnosed_process *pr
 	emit_end(out);
 	doctor->heading = !plan ? "attach --inject=exact would be refused" : plan->is_python ?
 			  "attach --inject=exact would put hooks into the tables of CPython's allocators (threads are checked when they "
-			  "are stopped)" : "attach --inject=exact would put hooks at the entries of its allocators, as --inject does";
+			  "are stopped)" : "attach --inject=exact would put hooks at the entries of its allocators' functions, which --inject --dry lists";
 	if (plan && begin_text(doctor, false)) {
 		put_exact_memory(out, plan, process->thread_nr);
 		if (plan->is_python)

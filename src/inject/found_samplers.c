@@ -401,7 +401,7 @@ static int find_in_maps(pid_t pid, const struct target_maps *maps, struct inject
 
 	*ret = (struct inject_found){};
 	if (!err && !found.sampler_nr)
-		err = reason_set(why, -ENOENT, "process %d has no injected sampler", pid);
+		err = reason_set(why, -ENOENT, "process %d has no injected sampler, and no hooks", pid);
 	if (!err)
 		describe_samplers(pid, maps, &found, ret);
 	found_samplers_release(&found);

@@ -581,8 +581,8 @@ def test_exact_is_refused_where_no_python_runs(bench):
     program = bench.start([tool("sleep"), "1000"])
     wait_for(lambda: pathlib.Path(f"/proc/{program.pid}/wchan").read_text(encoding="utf-8") not in ("", "0"), "sleep sleeps")
     before = maps(program.pid)
-    _, stderr = bench.allocsnap("attach", EXACT, str(program.pid), "-o", bench.path("no"), status=1)
-    check_equal((stderr.count("\n"), "CPython" in stderr), (1, True), stderr)
+    _, stderr = bench.allocsnap("attach", EXACT, "--domain", "python", str(program.pid), "-o", bench.path("no"), status=1)
+    check_equal((stderr.count("\n"), "runs no CPython" in stderr), (1, True), stderr)
     check_equal(maps(program.pid), before, "what it maps", Law)
 
 

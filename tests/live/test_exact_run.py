@@ -65,6 +65,8 @@ def run(bench, *argv, status=0, options=(), **more):
     return [line for line in lines if line.endswith(".snap")], [line for line in lines if not line.endswith(".snap")], stderr
 
 
+
+
 # ---- the truth ----
 
 def compare_with_tracemalloc(bench, python=OWN, **environment):
@@ -215,6 +217,16 @@ def test_exact_run_of_what_becomes_python(bench, make):
     check_equal((shown["metadata"]["exec_count"], shown["metadata"]["exe"]), (0, os.path.realpath(PYTHON)), "execs, exe")
 
 
+@harness.core
+@harness.rows({"by_default": ((), True), "with_domain_malloc": (("--domain", "malloc"), False)})
+def test_exact_run_of_a_shell_records_the_heap_of_what_it_becomes(bench, options, has_note):
+    """Also of a Python: a note names the way to its objects."""
+    (path,), _, stderr = run(bench, "/bin/sh", "-c", 'exec "$@"', "sh", PYTHON, "-c", KEEPS, status=7, options=options)
+    metadata = bench.show(path)["metadata"]
+    check_equal((kept(bench, path), metadata["domains"], metadata["exec_count"]), (500, "malloc", 1), "blocks, domains, execs")
+    check_equal("has become a Python" in stderr and "'allocsnap run --exact --domain python'" in stderr, has_note, stderr)
+
+
 def test_exact_run_as_another_user(bench):
     (path,), (user,), _ = run(bench, PYTHON, "-c", "import os; print(os.getuid()); " + KEEPS.replace("7", "0"), options=("--user", "nobody"))
     check_equal((kept(bench, path), user != "0"), (500, True), "blocks, another user")
@@ -251,7 +263,7 @@ def test_exact_run_refuses_what_is_no_python(bench):
     mark = bench.path("mark")
     paths, _, stderr = run(bench, tool("touch"), mark, status=125)
     check_equal((paths, os.path.exists(mark), stderr.count("\n")), ([], False, 1), f"snapshots, was it started, lines of {stderr!r}")
-    for words in "runs no CPython", "'allocsnap run'", "'allocsnap run --fast'", "was not started":
+    for words in "runs no CPython", "'allocsnap run --exact'", "was not started":
         check(words in stderr, stderr)
 
 

@@ -76,7 +76,7 @@ static int open_program(struct exact_launch *launch)
 		target__free(launch->target);
 	launch->target = target;
 	if (launch_load(launch->pid, facts && facts->is_loader, &target->mappings, read_mapped, launch))
-		return reason_set(launch->why, -ECHILD, "%s has ended before its Python began: nothing was recorded", name_of(launch));
+		return reason_set(launch->why, -ECHILD, "%s has ended while it was loaded: nothing was recorded", name_of(launch));
 	read_mapped(launch);
 	return launch->err;
 }
@@ -97,8 +97,8 @@ static int judge_program(struct exact_launch *launch)
 		return err;
 	if (facts && facts->calls_exec)
 		return -EAGAIN;
-	return reason_set(launch->why, -ENOTSUP, "it runs no CPython, and only Python's objects can be recorded so; instead: "
-			  "'allocsnap run', or 'allocsnap run --fast'");
+	return reason_set(launch->why, -ENOTSUP, "it runs no CPython, and --domain python records nothing else; its heap: "
+			  "'allocsnap run --exact'");
 }
 
 /* ---- until it is a CPython ---- */
@@ -112,7 +112,7 @@ static void wait_on(void *launch_)
 		launch->is_waiting_said = true;
 		notes_add(&collector->notes,
 			  "process %d (%s) runs no CPython: nothing is recorded until it has become a program that does (exec), and "
-			  "its children are not recorded; for its heap: 'allocsnap run', or 'allocsnap run --fast'",
+			  "its children are not recorded; its heap: 'allocsnap run --exact' without --domain python",
 			  launch->pid, name_of(launch));
 	}
 	if (collector->looks.between)

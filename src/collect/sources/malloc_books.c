@@ -11,6 +11,8 @@
 #include "collect/sources/block_sources.h"
 #include "collect/sources/books_pass.h"
 #include "collect/sources/code_list.h"
+#include "collect/sources/injection.h"
+#include "collect/sources/python_choice.h"
 #include "exact/books_reader.h"
 #include "exact/known_code.h"
 #include "inject/inject.h"
@@ -167,12 +169,23 @@ static const struct books_lane malloc_lane = {
 
 /* ---- the poll ---- */
 
+/* The program before was a shell, say. Only hooks in the tables of its allocators would record objects, and nobody puts them in now. */
+static void note_python_by_heap(struct collector *collector, const struct target *target)
+{
+	const struct process_identity *identity = &target->identity;
+
+	if (target->life.exec_cnt && collector->options.domains & COLLECTOR_PYTHON && identity->exe && is_python_path(identity->exe))
+		notes_add(&collector->notes, "process %d (%s) has become a Python: its heap is recorded, at C's lines; its objects, at "
+			  "Python's lines: 'allocsnap run --exact --domain python'", identity->pid, identity->comm);
+}
+
 static uint64_t await_books(struct collector *collector, struct target *target, uint64_t now_ns)
 {
 	struct malloc_books *state = target->heap_books.state;
 
 	if (!find_malloc_books(state, target, collector->options.traceback_limit))
 		return now_ns - state->awaited_ns < BEGUN_NS ? AWAIT_NS : AWAIT_LATE_NS;
+	note_python_by_heap(collector, target);
 	state->is_due = true;
 	look_at_books(collector, target);
 	return LOOK_NS;
@@ -226,8 +239,14 @@ static void note_no_books(struct collector *collector, struct target *target)
 	if (state->is_noted)
 		return;
 	state->is_noted = true;
-	notes_add(&collector->notes, "process %d (%s) has not loaded liballocsnap-exact.so%s: nothing of its heap is recorded",
-		  target->identity.pid, target->identity.comm, target->life.exec_cnt ? " after its exec" : "");
+	if (injects_heap_books(&collector->sources->injections, target->identity.pid))
+		notes_add(&collector->notes, "process %d (%s): the hooks went with the program before its exec, and nothing of its heap is "
+			  "recorded any more; 'allocsnap attach --inject=exact' puts them into the new one",
+			  target->identity.pid, target->identity.comm);
+	else
+		notes_add(&collector->notes, "process %d (%s) has not loaded liballocsnap-exact.so%s: nothing of its heap is recorded; "
+			  "instead: 'allocsnap run', or 'allocsnap attach --inject=exact'",
+			  target->identity.pid, target->identity.comm, target->life.exec_cnt ? " after its exec" : "");
 }
 
 /* A program that has just begun by exec may have ended before it was looked at. */

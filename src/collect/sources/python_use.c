@@ -514,7 +514,7 @@ int python_hooks_find(struct collector *collector, struct target *target, struct
 	if (err == -ENOENT && *target->python.why_not.text)
 		return reason_set(why, -ENOTSUP, "%s", target->python.why_not.text);
 	if (err)
-		return reason_set(why, err, "it runs no CPython: only Python's objects can be recorded so");
+		return reason_set(why, err, "it runs no CPython, and --domain python records nothing else");
 	ret->path = collector->objects.object[object]->path;
 	fault = find_file_fault(collector, target, ret->info);
 	mapping = mapping_of(&target->mappings, object);

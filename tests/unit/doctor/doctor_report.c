@@ -51,7 +51,7 @@ static struct unseen unseens[] = {
 static char *notes[] = { "recorded without return probes" };
 
 static struct exact_plan exact = {
-	.small_bytes_most = 5 << 19, .large_block_bytes = 24, .node_bytes = 48, .thread_bytes_most = 208 << 10,
+	.is_python = true, .small_bytes_most = 5 << 19, .large_block_bytes = 24, .node_bytes = 48, .thread_bytes_most = 208 << 10,
 };
 
 static void set_exact_words(void)
@@ -135,7 +135,7 @@ static json_t *json_of(const struct diagnosis *diagnosis)
 #define ADVICE \
 	"which way, when\n" \
 	"  in production, always on   run --fast, attach --inject: samples that the process takes itself: next to no cost\n" \
-	"  the answer in minutes      attach --inject=exact: every object of a Python, up to twice its CPU time\n" \
+	"  the answer in minutes      attach --inject=exact, run --exact: every block, recorded in the process: up to twice its CPU time\n" \
 	"  nothing in the process     attach: every block by traps, up to 20 times its CPU time, a Python 150 times\n" \
 	"  a limit on the cost        attach --max-overhead 10: traps as long as they fit, then samples, then gaps\n"
 
@@ -246,7 +246,7 @@ Test(doctor_report, of_an_exact_recording_has_its_memory)
 {
 	static const char head[] = "attach --inject=exact would put hooks into the tables of CPython's allocators (threads are checked "
 				   "when they are stopped)\n"
-				   "  memory: now up to 2560 KiB for objects of up to 512 bytes, 24 bytes a larger block, 48 bytes a node of "
+				   "  memory: for blocks of up to 512 bytes now up to 2560 KiB; 24 bytes a larger block, 48 bytes a node of "
 				   "the trie, up to 208 KiB for each of 3 threads\n";
 	struct diagnosis diagnosis = process_diagnosis();
 	char *whole, *dry = NULL;
