@@ -8,12 +8,10 @@ Each way has a process of its own that waits for orders, with its profiler attac
 C library of its own, so that one round asks all of them within a second. As root.
 Environment: BENCH_ROUNDS (31), BENCH_PROGRESS.
 """
-import json
-import os
-import subprocess
 import sys
 
 sys.dont_write_bytecode = True
+import loops  # pylint: disable=wrong-import-position
 import peers  # pylint: disable=wrong-import-position
 import rounds  # pylint: disable=wrong-import-position
 
@@ -47,50 +45,25 @@ class Floor(peers.Profiler):
         return attached
 
 
-class Loop:
-    """A process that waits for orders, and its profiler."""
-
-    def __init__(self, places, profiler, nr, program="cost_target"):
-        self.name = profiler.name
-        self.library = peers.copy_libraries(places.work / f"lib{nr}") / "libc.so.6"
-        order_out, self.order = os.pipe()
-        self.answer, answer_in = os.pipe()
-        environment = {"LD_LIBRARY_PATH": str(self.library.parent)} | profiler.environment(places)
-        self.popen = subprocess.Popen([places.bench / program, str(order_out), str(answer_in)],
-                                      env=os.environ | environment, pass_fds=(order_out, answer_in))
-        os.close(order_out)
-        os.close(answer_in)
-        self.attached = None
+class Loop(loops.Loop):
+    def __init__(self, places, profiler, nr, program):
         self.pairs = self.own_ns = 0
-        self.measure(1, 1)  # the first call resolves all functions
-        try:
-            self.attached = profiler.attach(places, self.popen.pid, self.library)
-        except RuntimeError:
-            self.end()
-            raise
+        super().__init__(places, profiler, nr, program, "1 1 1")
 
     def measure(self, threads, paths):
         """ns of its threads' processor time for a pair."""
         pairs = PAIRS.get(self.name, PAIRS_PROBED)
         if self.attached:
             self.attached.begin()
-        os.write(self.order, f"{threads} {paths} {pairs}\n".encode())
-        ns = float(os.read(self.answer, 100))
+        ns = self.ask(f"{threads} {paths} {pairs}")
         if self.attached:
             self.own_ns += self.attached.own_ns()
             self.pairs += threads * pairs
         return ns
 
-    def end(self):
-        os.close(self.order)
-        self.popen.wait()
-        os.close(self.answer)
-        if self.attached:
-            self.attached.end()
-
 
 def profilers(places):
-    """(profiler, the program that it profiles). Peers see ten frames only if they have pointers."""
+    """Each with the program that it profiles. Peers see ten frames only if they have pointers."""
     plain = [peers.Profiler("unprofiled"), *(Floor(name, kind) for name, kind in FLOORS.items()),
              peers.Allocsnap(places, "allocsnap"),
              peers.Allocsnap(places, "allocsnap --sample 512K", "--sample", "512K"),
@@ -99,47 +72,24 @@ def profilers(places):
              *peers.ebpf_peers(places)]
     for profiler in by_fp:
         profiler.name += " (fp)"
-    return ([(profiler, "cost_target") for profiler in plain] +
-            [(profiler, "cost_target_fp") for profiler in by_fp])
+    return dict.fromkeys(plain, "cost_target") | dict.fromkeys(by_fp, "cost_target_fp")
 
 
-def start(places, loops):
-    """Adds the loops; returns {name: reason} of the missing ones."""
-    missing = {}
-    for profiler, program in profilers(places):
-        if profiler.missing:
-            missing[profiler.name] = profiler.missing
-            continue
-        try:
-            loops.append(Loop(places, profiler, len(loops), program))
-        except RuntimeError as error:
-            missing[profiler.name] = str(error)
-    return missing
-
-
-def frames_recorded(places, recording):
-    """The depths of the recorded tracebacks: the two paths must give two, of the depths that are printed."""
-    done = subprocess.run([places.allocsnap, "stats", recording.snapshots()[-1], "--group-by",
-                           "traceback", "--measure", "allocated", "--top", "2", "--json"],
-                          check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return [len(row["traceback"]) for row in json.loads(done.stdout)["statistics"]]
-
-
-def measure(loops, wanted):
+def measure(running, wanted):
     samples = {shape: rounds.Samples() for shape in SHAPES}
     for _ in range(wanted):
         for shape, (threads, paths) in SHAPES.items():
             rounds.in_turns(samples[shape], {
-                loop.name: lambda _nr, loop=loop: loop.measure(threads, paths) for loop in loops
+                loop.name: lambda _nr, loop=loop: loop.measure(threads, paths) for loop in running
             }, 1)
     return samples
 
 
-def print_table(samples, loops, missing):
+def print_table(samples, running, missing):
     floor = next((name for name in FLOORS if name not in missing), None)
     print(f"{'':<28}" + "".join(f"{shape + ', ns':>18} {'x floor':>8}" for shape in SHAPES) +
           f"{'own ns':>9}")
-    for loop in loops:
+    for loop in running:
         cells = "".join(f"{rounds.number(samples[shape].median(loop.name)):>18} "
                         f"{rounds.number(samples[shape].ratio(loop.name, floor)):>8}"
                         for shape in SHAPES)
@@ -152,25 +102,25 @@ def print_table(samples, loops, missing):
 def main():
     rounds.end_in_order()
     places = peers.Places(*sys.argv[1:], "cost.d")
-    wanted, loops = rounds.rounds_wanted(ROUNDS), []
+    wanted, running = rounds.rounds_wanted(ROUNDS), []
+    programs = profilers(places)
     try:
-        missing = start(places, loops)
-        samples = measure(loops, wanted)
+        missing = loops.start(programs, running, lambda profiler, nr: Loop(places, profiler, nr, programs[profiler]))
+        samples = measure(running, wanted)
     finally:
-        for loop in loops:
-            loop.end()
-    recorded = next(loop for loop in loops if loop.name == "allocsnap")
-    depth = frames_recorded(places, recorded.attached)
-    if depth != [FRAMES, FRAMES]:
+        loops.end_all(running)
+    recorded = next(loop for loop in running if loop.name == "allocsnap")
+    depth = loops.depths_recorded(places, recorded.attached.snapshots()[-1], 2)
+    if depth != [FRAMES, FRAMES]:  # the two paths must give two
         sys.exit(f"cost: the loops are recorded {depth} frames deep, not {FRAMES}")
-    for loop in loops:
+    for loop in running:
         if loop.name == "heaptrack":
             loop.own_ns = peers.Heaptrack.interpret_ns(places)
             loop.pairs = wanted * PAIRS_PROBED * sum(threads for threads, _ in SHAPES.values())
     print(f"\nA pair of malloc and free, {FRAMES} frames deep: ns of its thread's processor time, "
           f"medians of {wanted} rounds; own: what the profiler takes itself; (fp): the program has "
           f"frame pointers. {rounds.load()}\n")
-    print_table(samples, loops, missing)
+    print_table(samples, running, missing)
     rounds.save(places.bench / "cost.json", {
         "missing": missing, "ns": {shape: found.of for shape, found in samples.items()}})
 

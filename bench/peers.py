@@ -49,6 +49,28 @@ def family_cpu_ns(pid):
     return found
 
 
+FUTEX = "202"
+
+
+def has_begun(pid):
+    """It waits for something else than its recorder, which answers a futex of its books."""
+    maps = pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
+    call = pathlib.Path(f"/proc/{pid}/syscall").read_text(encoding="ascii").split()[0]
+    return "memfd:allocsnap-books" in maps and call not in ("running", FUTEX)
+
+
+def program_below(popen, starter):
+    """The PID of the program that `run --exact` has started, once it records and waits for its work."""
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline and popen.poll() is None:
+        for pid in family(popen.pid):
+            with contextlib.suppress(OSError):
+                if not os.path.samefile(f"/proc/{pid}/exe", starter) and has_begun(pid):
+                    return pid
+        time.sleep(0.002)
+    raise RuntimeError(f"{starter} has started no program")
+
+
 # ---- how each is started ----------------------------------------------------------------------
 # A command of a target's PID and of the library that has its malloc, and the environment it needs.
 
@@ -133,12 +155,15 @@ class Attached:
     def has_probes(self):
         return any("[perf_event]" in link for link in self.descriptors())
 
+    def family_cpu_ns(self):
+        return family_cpu_ns(self.popen.pid)
+
     def begin(self):
         """own_ns() counts from here on."""
-        self.begun_ns = family_cpu_ns(self.popen.pid)
+        self.begun_ns = self.family_cpu_ns()
 
     def own_ns(self):
-        now_ns = family_cpu_ns(self.popen.pid)
+        now_ns = self.family_cpu_ns()
         return sum(ns - self.begun_ns.get(member, 0) for member, ns in now_ns.items())
 
     def end(self):
@@ -177,12 +202,15 @@ class Recording(Attached):
 
 
 class Profiler:
-    """A way to profile. environment: the variables that the target needs; attach(): None if the environment is
-    enough."""
+    """A way to profile. command: words before the target's own, if the profiler starts it; environment: the variables
+    that the target needs; attach(): None if these are enough."""
 
     def __init__(self, name, missing=None):
         self.name = name
         self.missing = missing
+
+    def command(self, _places):
+        return []
 
     def environment(self, _places):
         return {}
@@ -198,7 +226,7 @@ class Allocsnap(Profiler):
         done = subprocess.run([places.allocsnap, "attach", "--help"], check=True,
                               stdout=subprocess.PIPE, text=True)
         for option in options:
-            if option.startswith("--") and option not in done.stdout:
+            if option.startswith("--") and option.partition("=")[0] not in done.stdout:
                 self.missing = f"not there: {option}"
 
     def attach(self, places, pid, _library):
@@ -208,6 +236,44 @@ class Allocsnap(Profiler):
                               places.work / f"{len(os.listdir(places.work))}.log", folder)
         recording.wait_until_ready()
         return recording
+
+
+class Started(Attached):
+    """allocsnap run: it has started the program, and ends with it."""
+
+    def __init__(self, pid, program, folder):  # pylint: disable=super-init-not-called
+        self.pid = pid
+        self.program = program
+        self.folder = folder
+        self.begun_ns = {}
+
+    def family_cpu_ns(self):
+        found = family_cpu_ns(self.pid)
+        found.pop(self.program, None)
+        return found
+
+    def end(self):
+        pass
+
+    def snapshots(self):
+        return sorted(self.folder.glob("*/*/*.snap"))
+
+
+class RunExact(Profiler):
+    """allocsnap run --exact: every block, in the program's own books."""
+
+    def __init__(self, name="run --exact"):
+        super().__init__(name)
+        self.folder = None
+
+    def command(self, places):
+        self.folder = places.work / "run"
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return [places.allocsnap, "run", "--exact", "-i", "1h", "-o", self.folder, *places.more_options, "--"]
+
+    def attach(self, places, pid, _library):
+        parent = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return Started(int(parent.rpartition(")")[2].split()[1]), pid, self.folder)
 
 
 class Peer(Profiler):

@@ -11,7 +11,8 @@ far a ratio can be trusted. Profilers that record every call are slow: they get 
 a quarter unprofiled, fewer rounds, and a limit of processor time; "> N" is a program that reached the limit.
 jemalloc's own profiler is compared with jemalloc without it. Needs root.
 Environment: BENCH_ROUNDS, the rounds of the ways that cost little (31); BENCH_WORK, so many times as much work for them;
-BENCH_PROGRAMS, names of programs; BENCH_WAYS=few, without the ways that take long; BENCH_PROGRESS.
+BENCH_PROGRAMS, names of programs; BENCH_WAYS=few, without the ways that take long, or exact, those that record each block
+in the program, beside heaptrack; BENCH_PROGRESS.
 """
 import atexit
 import contextlib
@@ -48,14 +49,20 @@ class Way:
 
 def ways(places, library):
     def allocsnap(*options):
-        return peers.Allocsnap(places, " ".join(options) or "exact", *options)
+        return peers.Allocsnap(places, " ".join(options) or "by traps", *options)
 
     many = int(os.environ.get("BENCH_ROUNDS", MANY))
     some, few = min(many, SOME), min(many, FEW)
     memleak, memleak_bpfcc, bpftrace = peers.ebpf_peers(places)
-    cheap = [
+    plain = [
         Way(peers.Profiler("unprofiled"), many, WHOLE),
         Way(peers.Profiler("unprofiled again"), many, WHOLE),
+    ]
+    exact = [
+        Way(peers.RunExact(), many, WHOLE),
+        Way(allocsnap("--inject=exact"), many, WHOLE),
+    ]
+    sampled = [
         Way(peers.Sampler("sampler, not recorded", library), many, WHOLE),
         Way(peers.Sampler("sampler, recorded", library, allocsnap()), many, WHOLE),
         Way(peers.Allocsnap(places, "injected, recorded", "--inject"), many, WHOLE),
@@ -71,7 +78,9 @@ def ways(places, library):
         *([Way(memleak_bpfcc, few, PART)] if memleak.missing else []),
         Way(bpftrace, few, PART),
     ]
-    return cheap + ([] if os.environ.get("BENCH_WAYS") == "few" else others)
+    if os.environ.get("BENCH_WAYS") == "exact":
+        return plain + exact + [Way(peers.Heaptrack(places), many, WHOLE)]
+    return plain + exact + sampled + ([] if os.environ.get("BENCH_WAYS") == "few" else others)
 
 
 def python_ways(places):
@@ -125,8 +134,8 @@ class Bench:
         self.places.more_options = self.kind.options
         attached = None
         try:
-            pid = program.start({"LD_LIBRARY_PATH": str(libraries)} |
-                                way.profiler.environment(self.places))
+            pid = program.start({"LD_LIBRARY_PATH": str(libraries)} | way.profiler.environment(self.places),
+                                way.profiler.command(self.places))
             attached = way.profiler.attach(self.places, pid, libraries / self.kind.malloc_is_in)
             if attached:
                 attached.begin()
@@ -147,7 +156,7 @@ class Bench:
 
     def note_told(self, way, attached):
         """Adds the share that the last snapshot reports, if it reports one."""
-        snapshots = attached.snapshots() if isinstance(attached, peers.Recording) else []
+        snapshots = attached.snapshots() if isinstance(attached, (peers.Recording, peers.Started)) else []
         if not snapshots:
             return
         done = subprocess.run([self.places.allocsnap, "show", "--json", snapshots[-1]], check=True,
@@ -200,7 +209,7 @@ def print_table(title, columns, benches, cell):
 
 def print_all(benches, present):
     compared = [way for way in present if way.name not in ("unprofiled", "unprofiled, part")]
-    ours = [way for way in compared if isinstance(way.profiler, (peers.Allocsnap, peers.Sampler))]
+    ours = [way for way in compared if isinstance(way.profiler, (peers.Allocsnap, peers.RunExact, peers.Sampler))]
     natives = [way for way in present if way not in compared]
     print_table("Slowdown: processor time over that of the same work unprofiled (jemalloc, profiled: over jemalloc): "
                 f"median of the rounds' own ratios; with quartiles where there are more than {SOME} rounds.",
@@ -243,8 +252,10 @@ def main():
     public.chmod(0o755)
     atexit.register(shutil.rmtree, public, ignore_errors=True)
     library = shutil.copy(library, public)
-    for kinds, all_ways, file in ((workloads.PROGRAMS, ways(places, library), "programs.json"),
-                                  (workloads.PYTHONS, python_ways(places), "pythons.json")):
+    kinds_of = [(workloads.PROGRAMS, ways(places, library), "programs.json")]
+    if os.environ.get("BENCH_WAYS") != "exact":
+        kinds_of.append((workloads.PYTHONS, python_ways(places), "pythons.json"))
+    for kinds, all_ways, file in kinds_of:
         benches, present = measure(places, kinds, all_ways, file)
         if not benches:
             continue

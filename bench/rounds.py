@@ -39,6 +39,14 @@ class Samples:
         pairs = zip(self.of.get(name, []), self.of.get(base, []))
         return [mine / other for mine, other in pairs if mine is not None and other]
 
+    def differences(self, name, base):
+        """Median, lower and upper quartile of the rounds' own differences; None: no rounds."""
+        found = [mine - other for mine, other in zip(self.of.get(name, []), self.of.get(base, []))]
+        if not found:
+            return None
+        low, middle, high = statistics.quantiles(found, n=4) if len(found) > 1 else found * 3
+        return middle, low, high
+
     def ratio(self, name, base):
         ratios = self.ratios(name, base)
         return statistics.median(ratios) if ratios else None

@@ -13,16 +13,18 @@ UNWIND_BENCH := $(addprefix /usr/lib/x86_64-linux-gnu/,libc.so.6 libstdc++.so.6 
 UNWIND_AIMS  := "aims: libc in 10 ms, 30 million rows in 15 s, 6 bytes a row"
 
 .PHONY: bench bench-peers bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet
-.PHONY: bench-cluster bench-history bench-python bench-rows bench-consumers bench-budget bench-sampler
+.PHONY: bench-pairs bench-exact bench-cluster bench-history bench-python bench-rows bench-consumers bench-budget bench-sampler
 
-bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet bench-consumers bench-budget bench-sampler bench-stops	## how long questions take, and CPython; what recording costs
+bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-pairs bench-programs bench-fleet bench-consumers bench-budget bench-sampler bench-stops	## how long questions take, and CPython; what recording costs
 	$(Q)$(PYTHON) bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
 
 bench-unwind: $(BENCH)/unwind	## what compiling unwind tables costs
 	$(Q)for path in $(UNWIND_BENCH); do $(BENCH)/unwind $$path; done; echo $(UNWIND_AIMS)
 
-bench-capacity: $(BENCH)/capacity $(BENCH)/measure	## ten million live blocks: to the file, and what that takes (as root)
-	$(Q)bench/capacity.py $^ $(BENCH)/capacity-data $(BENCH_TRACES)
+BENCH_BOOKS = bench/capacity.py $(abspath $(BIN) $(BENCH)/books $(BENCH)/capacity-data) $(BENCH_TRACES)
+
+bench-capacity: $(BIN) $(addprefix $(BENCH)/,books capacity measure)	## ten million live blocks: to the file, and what that takes (as root)
+	$(Q)$(BENCH_BOOKS) $(abspath $(BENCH)/capacity $(BENCH)/measure)
 
 bench-fleet: $(BIN) $(OUT)/fleet-data $(BENCH)/child_peak	## ten million rows of a fleet: indexing, size, questions, and SQL
 	$(Q)$(PYTHON) bench/fleet.py $(abspath $(BIN)) $(abspath $(OUT)/fleet-data) $(abspath $(BENCH)/child_peak) \
@@ -92,6 +94,13 @@ bench-peers:		## install and fetch what the benchmarks compare with (as root)
 bench-cost: $(BIN) $(COST_PROGRAMS) bench-peers	## a pair of malloc and free, recorded by us and by others (as root)
 	$(Q)$(PYTHON) bench/cost.py $(abspath $(BIN)) $(abspath $(BENCH)) $(abspath $(OUT)/peers)
 
+bench-pairs: $(BIN) $(BENCH)/pair_target	## a pair of malloc and free, each block recorded in the program itself (as root)
+	$(Q)$(PYTHON) bench/pairs.py $(abspath $(BIN)) $(abspath $(BENCH)) $(abspath $(OUT)/peers)
+
+bench-exact: bench-pairs $(BENCH)/books bench-peers	## what recording each block in the program itself costs: pairs, programs, memory (as root)
+	$(Q)BENCH_WAYS=exact $(PYTHON) bench/programs.py $(abspath $(BIN)) $(abspath $(SAMPLER)) $(abspath $(BENCH)) $(abspath $(OUT)/peers)
+	$(Q)$(BENCH_BOOKS)
+
 bench-sampler: $(SAMPLER) $(BENCH)/cost_target $(OUT)/inject/injector	## a pair of malloc and free below the preloaded library; as root also with an injected sampler
 	$(Q)$(PYTHON) bench/sampler.py $(abspath $(SAMPLER)) $(abspath $(BENCH)) $(abspath $(OUT)/inject/injector)
 
@@ -118,9 +127,12 @@ $(OUT)/bench/consumers.o: | $(BENCH)/floor.skel.h
 $(BENCH)/consumers: $(OUT)/bench/consumers.o $(COLLECT) $(LIB)
 	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
 
-$(BENCH)/cost_target:    COST_FP := -fomit-frame-pointer
+# Code without frame pointers, but for one.
+COST_FP := -fomit-frame-pointer
 $(BENCH)/cost_target_fp: COST_FP := -fno-omit-frame-pointer
-$(BENCH)/cost_target $(BENCH)/cost_target_fp: bench/cost_target.c
+$(BENCH)/cost_target_fp: bench/cost_target.c
+$(BENCH)/cost_target $(BENCH)/pair_target: $(BENCH)/%: bench/%.c
+$(BENCH)/cost_target $(BENCH)/cost_target_fp $(BENCH)/pair_target:
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O2 $(COST_FP) -fno-ipa-icf -pthread -Wall -Wextra $(if $(CI),-Werror) $< -o $@

@@ -10,7 +10,6 @@ Environment: BENCH_ROUNDS (61).
 """
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 
@@ -76,9 +75,7 @@ def main():
     print(f"A pair of malloc and free of 64 bytes: ns of its thread's processor time, medians of {wanted} rounds; more: "
           f"median and quartiles of the rounds' own differences to plain. {rounds.load()}\n")
     for name in loops:
-        plain = samples.of[name.split(",")[0] + ", plain"]
-        more = [mine - other for mine, other in zip(samples.of[name], plain)]
-        low, middle, high = statistics.quantiles(more, n=4) if len(more) > 1 else more * 3
+        middle, low, high = samples.differences(name, name.split(",")[0] + ", plain")
         print(f"{name:<24}{samples.median(name):>8.2f}   more {middle:+.2f} ({low:+.2f} to {high:+.2f})")
     rounds.save(bench / "sampler.json", {"ns": samples.of})
 

@@ -38,6 +38,8 @@ class Program:
     def __init__(self, work):
         self.work = work
         self.popen = None
+        self.pid = None  # not popen's if a profiler has started it
+        self.group = None
 
     def argv(self):
         raise NotImplementedError
@@ -49,18 +51,26 @@ class Program:
         """The text for its standard input."""
         raise NotImplementedError
 
-    def start(self, environment):
-        """Its PID, when it waits."""
-        self.popen = subprocess.Popen(self.argv(), stdin=subprocess.PIPE,
+    def start(self, environment, command=()):
+        """Its PID, when it waits. command: a profiler's, which starts it. Its parent then is the profiler, which waits
+        for its end: a control group has its processor time until then."""
+        self.popen = subprocess.Popen([*command, *self.argv()], stdin=subprocess.PIPE,
                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                       env=os.environ | self.environment() | environment)
+        self.pid = peers.program_below(self.popen, command[0]) if command else self.popen.pid
         self.wait_until_idle()
-        return self.popen.pid
+        if command:
+            self.group = Group()
+            self.group.add(self.pid)
+        return self.pid
+
+    def cpu_ns(self):
+        return self.group.cpu_ns() if self.group else peers.cpu_ns(self.pid)
 
     def wait_until_idle(self):
         """Waits until it uses next to no processor time; heaptrack's own thread never stands quite still."""
         deadline, seen = time.monotonic() + LONGEST, -IDLE_NS
-        while (found := peers.cpu_ns(self.popen.pid)) >= seen + IDLE_NS:
+        while (found := peers.cpu_ns(self.pid)) >= seen + IDLE_NS:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{self.name} does not come to rest")
             seen = found
@@ -75,31 +85,38 @@ class Program:
 
     def run(self, factor, limit_s):
         """The processor time of its work, in ns; it is cut off after that many seconds."""
-        begun = peers.cpu_ns(self.popen.pid)
+        begun = self.cpu_ns()
         feeder = threading.Thread(target=self.feed, args=(factor,))
         feeder.start()
-        is_late = self.wait(lambda: peers.cpu_ns(self.popen.pid) > begun + limit_s * 1e9)
+        is_late, status = self.wait(lambda: self.cpu_ns() > begun + limit_s * 1e9)
         feeder.join()
-        taken = peers.cpu_ns(self.popen.pid) - begun  # it is left to finish() to forget it
+        taken = self.cpu_ns() - begun  # it is left to finish() to forget it
         if is_late:
             raise TooLong(taken)
-        if self.popen.wait():
+        if status:
             raise RuntimeError(f"{self.name}: {self.popen.stderr.read().decode()[-200:]}")
         return taken
 
     def wait(self, is_late):
-        """Until it has ended; whether that was because it was late."""
+        """Until it has ended; whether that was because it was late, and its status."""
         was_late = False
-        while not os.waitid(os.P_PID, self.popen.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+        while not (ended := os.waitid(os.P_PID, self.popen.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)):
             if not was_late and is_late():
                 was_late = True
-                self.popen.kill()
+                self.kill()
             time.sleep(0.002)
-        return was_late
+        return was_late, ended.si_status
+
+    def kill(self):
+        if self.group:
+            self.group.kill()
+        self.popen.kill()
 
     def finish(self):
-        self.popen.kill()
+        self.kill()
         self.popen.wait()
+        if self.group:
+            self.group.remove()
         self.popen.stderr.close()
         self.popen.stdin.close()
 
@@ -206,6 +223,29 @@ made(20, int(sys.stdin.readline()) * 200000)
 """
 
 
+class Perl(Program):
+    """Hashes, strings and sorting."""
+
+    name = "perl"
+    SCRIPT = """
+for my $round (1 .. <STDIN> * 25) {
+    my %seen;
+    for my $nr (1 .. 900) {
+        my $key = "item-" . $nr * 7919 % 1009;
+        push @{$seen{$key}}, join ",", map { $_ * $round } $nr .. $nr + 3;
+    }
+    my @sorted = sort { $a->[1] cmp $b->[1] } map { [$_, uc $seen{$_}[0]] } keys %seen;
+    s/0/zero/g for map { $_->[1] } @sorted;
+}
+"""
+
+    def argv(self):
+        return ["perl", "-e", self.SCRIPT]
+
+    def text(self, factor):
+        return f"{factor}\n".encode()
+
+
 class Gxx(Program):
     """cc1plus, g++'s compiler proper, on what <map> and <string> make of a few functions."""
 
@@ -252,8 +292,8 @@ class Redis(Program):
     def socket(self):
         return str(pathlib.Path(self.work) / "redis.sock")
 
-    def start(self, environment):
-        pid = super().start(environment)
+    def start(self, environment, command=()):
+        pid = super().start(environment, command)
         deadline = time.monotonic() + LONGEST
         while not os.path.exists(self.socket()):
             if time.monotonic() > deadline:
@@ -266,19 +306,19 @@ class Redis(Program):
         return b""
 
     def run(self, factor, limit_s):
-        begun = peers.cpu_ns(self.popen.pid)
+        begun = self.cpu_ns()
         client = ["redis-benchmark", "-s", self.socket(), "-t", "set", "-n", str(18000 * factor),
                   "-r", "100000", "-d", "200", "-q"]
         with subprocess.Popen(client, stdout=subprocess.DEVNULL) as asking:
             while asking.poll() is None:
-                if peers.cpu_ns(self.popen.pid) > begun + limit_s * 1e9:
+                if self.cpu_ns() > begun + limit_s * 1e9:
                     asking.kill()
                     asking.wait()
-                    raise TooLong(peers.cpu_ns(self.popen.pid) - begun)
+                    raise TooLong(self.cpu_ns() - begun)
                 time.sleep(0.002)
         if asking.returncode:
             raise RuntimeError(f"redis-benchmark ended with {asking.returncode}")
-        return peers.cpu_ns(self.popen.pid) - begun
+        return self.cpu_ns() - begun
 
     def finish(self):
         self.popen.send_signal(signal.SIGTERM)
@@ -292,7 +332,7 @@ class Postgres(Program):
 
     name = "postgres"
     options = ("--follow-forks",)
-    cannot = {name: "follows no forks" for name in ("heaptrack", "memleak", "memleak-bpfcc")}
+    cannot = {name: "follows no forks" for name in ("heaptrack", "memleak", "memleak-bpfcc", "run --exact")}
     SETTINGS = ("fsync=off", "autovacuum=off", "jit=off", "shared_buffers=64MB", "checkpoint_timeout=1h",
                 "max_wal_size=8GB", "listen_addresses=", "max_connections=10")
     CLIENTS = 2
@@ -301,7 +341,6 @@ class Postgres(Program):
 
     def __init__(self, work):
         super().__init__(work)
-        self.group = None
         if not Postgres.made:
             Postgres.made = self.make()
         self.home = Postgres.made / "run"
@@ -349,11 +388,12 @@ class Postgres(Program):
                 raise RuntimeError("postgres does not answer")
             time.sleep(0.02)
 
-    def start(self, environment):
+    def start(self, environment, command=()):
         shutil.rmtree(self.home, ignore_errors=True)
         subprocess.run(["cp", "-a", self.made / "made", self.home], check=True)
         self.group = Group()
         self.popen = self.serve(self.home, environment, self.group.folder / "cgroup.procs")
+        self.pid = self.popen.pid
         self.wait_for_server(self.home, self.popen)
         self.wait_until_idle()
         return self.popen.pid
@@ -384,7 +424,7 @@ class Postgres(Program):
             self.popen.send_signal(signal.SIGINT)
             self.popen.wait()
             super().finish()
-        if self.group:
+        elif self.group:
             self.group.remove()
 
 
@@ -413,6 +453,14 @@ class Group:
     def cpu_ns(self):
         return self.read()
 
+    def add(self, pid):
+        (self.folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
+
+    def kill(self):
+        for pid in (self.folder / "cgroup.procs").read_text(encoding="ascii").split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
     def remove(self):
         for _ in range(100):
             with contextlib.suppress(OSError):
@@ -421,5 +469,5 @@ class Group:
             time.sleep(0.02)
 
 
-PROGRAMS = (Redis, Sqlite, Jq, Python, Gxx, Postgres)
+PROGRAMS = (Redis, Sqlite, Jq, Python, Perl, Gxx, Postgres)
 PYTHONS = (PythonObjects, PythonCompiler, PythonDeep)

@@ -4,7 +4,7 @@ import os
 import signal
 
 import harness
-from harness import ALLOCSNAP, NEVER, WORKLOADS, check, check_equal, tool
+from harness import ALLOCSNAP, NEVER, WORKLOADS, Law, Workload, check, check_equal, snapshots_below, tool
 import ledger
 from test_ledger import C_SOURCE, PYTHON, SQL, compiler, make_repository, write
 
@@ -65,6 +65,41 @@ def test_exact_heap_of_a_killed_storm(bench):
     program.line()
     os.kill(pid, signal.SIGKILL)
     check(program.end(pid, status=128 + signal.SIGKILL).found["same"] > 100, "blocks at its end")
+
+
+# ---- system calls ----
+
+def check_calls(program, tids, pages):
+    """pages: whether the hooks must have asked about the pages of the stack. Threads after another one have its slot."""
+    for _ in range(3):
+        (found,), _ = program.order("thread 20000")
+        check(found["pages"] > 4 and found["asked"] <= found["pages"] + 1 and pages == (found["asked"] > 0), found)
+        check_equal((found["twice"], found["tid"], found["others"]), (0, tids, 0), f"of {found}", Law)
+
+
+@harness.core
+def test_exact_hooks_make_no_system_calls(bench):
+    """But one for each page of a thread's stack, and one for its number: each call is counted. Without a recording there is none."""
+    plain = bench.workload("no_calls")
+    check_calls(plain, 0, False)
+    running = bench.start([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--interval", NEVER, "--", workload("no_calls")],
+                          kind=Workload)
+    check("ready" in running.line(60), f"not ready: {running.stderr()!r}")
+    check_calls(running, 1, True)
+    running.write("quit\n")
+    check_equal(running.wait(), 0, "exit status")
+    path, = snapshots_below(bench.path("out"))
+    check(bench.show(path)["counters"]["allocations"] > 40000, "blocks are not recorded")
+
+
+@harness.core
+def test_injected_exact_hooks_make_no_system_calls(bench):
+    """But one for each page of a thread's stack."""
+    program = bench.workload("no_calls")
+    recording = bench.attach([program], "--inject=exact")
+    check_calls(program, 0, True)
+    check(bench.show(recording.snapshot())["counters"]["allocations"] > 40000, "blocks are not recorded")
+    recording.end(signal.SIGINT)
 
 
 # ---- programs that become others ----
