@@ -23,7 +23,7 @@ build_packages='
 demo_packages='sqlite3 g++'
 test_packages='
 	g++ libcriterion-dev libclang-rt-dev>libclang-rt-[0-9]+-dev pkg-config
-	lld dwz libc6-dbg musl-dev musl-tools libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
+	lld dwz libc6-dbg musl-dev musl-tools libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev libunwind-dev
 	python3 python3-dbg>python3\.[0-9]+-dbg sqlite3 redis-server redis-tools jq git gh ripgrep
 	mount util-linux btrfs-progs systemd python3-prometheus-client
 	chromium chromium-driver python3-selenium esbuild tmux

@@ -82,7 +82,7 @@ $(OUT)/workloads/%: tests/workloads/%.cc $(wildcard tests/workloads/*.h)
 	$(Q)$(CROSS_COMPILE)g++ -g -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -pthread -Wall $(WORKLOAD_FLAGS) $< -o $@
 
 $(OUT)/workloads/%.so: WORKLOAD_FLAGS := -shared -fPIC -O2 -fomit-frame-pointer -foptimize-sibling-calls
-$(OUT)/workloads/unwind_%: WORKLOAD_FLAGS := -O2 -fomit-frame-pointer
+$(OUT)/workloads/unwind_% $(OUT)/workloads/walks: WORKLOAD_FLAGS := -O2 -fomit-frame-pointer
 # Probes of others on the machine's C library do not reach these.
 $(addprefix $(OUT)/workloads/,backtraces moved own_sampler_static remap): WORKLOAD_FLAGS := -static
 $(addprefix $(OUT)/workloads/,claims forged_python): WORKLOAD_FLAGS := -rdynamic

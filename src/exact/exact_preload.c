@@ -34,7 +34,7 @@ static __attribute__((aligned(4096))) union {
 	char page[4096];
 } books_on;
 
-static uint64_t main_stack_end;
+static uint64_t main_stack_end, main_pointer;
 static __thread uint32_t own_tid __attribute__((tls_model("initial-exec")));
 
 #define BOOKS_BASE books_base
@@ -43,6 +43,8 @@ static bool has_begun_books(void);
 #define BOOKS_ARE_ON (likely(books_on.is_on) || unlikely(has_begun_books()))
 #define BOOKS_OWN_TID own_tid
 #define BOOKS_MAIN_STACK_END main_stack_end
+#define BOOKS_MAIN_POINTER main_pointer
+#define BOOKS_MAY_CALL true
 
 #include "exact/books_writer.h"
 
@@ -258,6 +260,7 @@ static void begin_books(void)
 	int saved = errno;
 
 	main_stack_end = getauxval(AT_RANDOM);
+	main_pointer = own_thread_pointer();
 	if (is_wanted() && make_books()) {
 		HEAD->version = BOOKS_VERSION;
 		HEAD->kind = BOOKS_OF_MALLOC;

@@ -31,6 +31,8 @@ static inline uint32_t number_of_thread(void)
 #define BOOKS_ARE_ON malloc_hooks_on.is_on
 #define BOOKS_OWN_TID number_of_thread()
 #define BOOKS_MAIN_STACK_END malloc_hooks.main_stack_end
+#define BOOKS_MAIN_POINTER malloc_hooks.main_pointer
+#define BOOKS_MAY_CALL malloc_hooks.may_call
 
 #include "exact/books_writer.h"
 

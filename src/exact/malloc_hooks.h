@@ -13,6 +13,8 @@ struct malloc_hooks {
 	uint64_t books;		 /* where they are mapped */
 	uint64_t main_stack_end; /* an address at the end of the main thread's stack (AT_RANDOM) */
 	uint64_t tid_at;	 /* 4 bytes so far behind the thread pointer: the number of the thread. The injector checks it */
+	uint64_t main_pointer;	 /* the main thread's thread pointer; 0: it has ended */
+	uint64_t may_call;	 /* no thread was under seccomp: hooks may make system calls (native_walk.h) */
 };
 
 #endif

@@ -15,7 +15,11 @@
  * or that the kernel was asked about. Where the recorder has said nothing about some code yet, the stack is copied, and the
  * recorder walks it.
  *
- * A file that includes it defines BOOKS_MAIN_STACK_END: an address at the end of the main thread's stack.
+ * A file that includes it defines
+ *
+ *	BOOKS_MAIN_STACK_END	an address at the end of the main thread's stack
+ *	BOOKS_MAIN_POINTER	the main thread's thread pointer
+ *	BOOKS_MAY_CALL		whether a thread may make a system call: a filter (seccomp) may end the process there
  */
 
 #include <errno.h>
@@ -118,6 +122,8 @@ static bool is_readable(uint64_t address)
 	register uint64_t bytes __asm__("r10") = sizeof(uint64_t);
 	int64_t result;
 
+	if (!BOOKS_MAY_CALL)
+		return false;
 	__asm__ volatile("syscall" : "=a"(result)
 			 : "a"(SYS_rt_sigprocmask), "D"(~UINT64_C(0)), "S"(address), "d"(UINT64_C(0)), "r"(bytes)
 			 : "rcx", "r11", "memory");
@@ -163,6 +169,22 @@ static bool find_main_stack(struct books_native *native, uint64_t sp)
 	return true;
 }
 
+/*
+ * The C library's part of a thread ends its stack (glibc, musl): the thread pointer leads there. The main thread's part lies
+ * apart, and what is below it may be any stack, that is unmapped at any time. 0: the main thread's.
+ */
+static inline uint64_t end_of_own_stack(void)
+{
+	return own_thread_pointer() == BOOKS_MAIN_POINTER ? 0 : own_thread_pointer() & ~UINT64_C(7);
+}
+
+static void use_own_stack(struct books_native *native, uint64_t low, uint64_t high)
+{
+	native->own_low = low;
+	native->own_high = high;
+	use_stack(native, low, high);
+}
+
 /* Stacks that the recorder has found. */
 static bool find_known_stack(struct books_native *native, uint64_t sp)
 {
@@ -172,23 +194,23 @@ static bool find_known_stack(struct books_native *native, uint64_t sp)
 
 	for (uint32_t i = 0; i < range_nr && i < BOOKS_RANGES_MAX; i++) {
 		use_stack(native, LOAD(known->range[i].start), LOAD(known->range[i].end));
-		if (is_known_memory(native, sp))
-			return LOAD(HEAD->known_nr) == nr;
+		if (!is_known_memory(native, sp))
+			continue;
+		if (end_of_own_stack() > sp && is_known_memory(native, end_of_own_stack() - 8))
+			use_own_stack(native, sp & ~(BOOKS_PAGE - 1), end_of_own_stack());
+		return LOAD(HEAD->known_nr) == nr;
 	}
 	return false;
 }
 
-/* The C library's part of a thread ends its stack (glibc, musl): the thread pointer leads there. */
 static bool find_own_stack(struct books_native *native, uint64_t sp)
 {
-	uint64_t page = sp & ~(BOOKS_PAGE - 1), top = own_thread_pointer() & ~UINT64_C(7);
+	uint64_t page = sp & ~(BOOKS_PAGE - 1), top = end_of_own_stack();
 	uint64_t end = native->own_high ? native->own_low : top;
 
-	if (end - page > OWN_STACK_MOST || end_of_readable(page, end) != end)
+	if (!top || end - page > OWN_STACK_MOST || end_of_readable(page, end) != end)
 		return false;
-	native->own_low = page;
-	native->own_high = top;
-	use_stack(native, page, top);
+	use_own_stack(native, page, top);
 	return true;
 }
 
@@ -475,12 +497,12 @@ static int collect_native_frames(struct books_native *native, int frame_nr, int 
 			other = first_changed(native, m);
 			if (!other)
 				break;
-			if (n + m - other >= BOOKS_NATIVE_DEEPEST - 1) {
-				*ret_end = UNWIND_BUSY;
-				break;
+			if (n + m - other < BOOKS_NATIVE_DEEPEST - 1) {
+				n = take_from_memo(native, n, m, other);
+				m = other - 1;
+			} else {
+				m = -1; /* more than there is room for: as many as without a memo */
 			}
-			n = take_from_memo(native, n, m, other);
-			m = other - 1;
 		}
 		*ret_end = n < BOOKS_NATIVE_DEEPEST - 1 ? step_natively(native, n) : UNWIND_BUSY;
 		n += *ret_end == UNWIND_GOES_ON;

@@ -152,6 +152,7 @@ static int place_of_books(struct executing *executing)
 	executing->exact = (struct malloc_hooks){
 		.books = find_near_room(executing, executing->plan->allocator[0].page[0].address, BOOKS_BYTES),
 		.main_stack_end = proc_auxv(executing->pid, AT_RANDOM),
+		.may_call = !is_any_thread_filtered(executing->pid),
 	};
 	if (executing->allocator_nr > EXACT_ALLOCATORS_MAX)
 		return reason_set(executing->why, -ENOTSUP, "it has more than %d allocators", EXACT_ALLOCATORS_MAX);
@@ -265,6 +266,9 @@ static int fill_malloc_hooks(struct executing *executing)
 	uint64_t at = injected_file_symbol(file, "malloc_hooks", NULL);
 	struct malloc_hooks *hooks;
 
+	for (size_t i = 0; i < executing->threads.thread_nr; i++)
+		if (executing->threads.thread[i].tid == executing->pid)
+			executing->exact.main_pointer = executing->threads.thread[i].registers.fs_base;
 	for (uint32_t i = 0; i < executing->placing_nr; i++) {
 		hooks = injected_image_at(&executing->placing[i].image, file, at);
 		if (!hooks)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "inject/hooks.h"
 
+#include <dirent.h>
 #include <errno.h>
-#include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,19 +213,27 @@ int inject_check_overcommit(struct reason *why)
 				      "(vm.overcommit_memory is 2)") : 0;
 }
 
-/* In SECCOMP_MODE_STRICT a thread ends at the system call by which hooks look at a page of a stack. */
-static int check_strict_mode(pid_t pid, struct reason *why)
+bool is_any_thread_filtered(pid_t pid)
 {
+	char path[64];
+	struct dirent *entry;
 	uint64_t mode = 0;
+	DIR *tasks;
 
-	return !proc_status(pid, "Seccomp", &mode) && mode == SECCOMP_MODE_STRICT ?
-		       reason_set(why, -ENOTSUP, "it may make no system calls but four (seccomp)") : 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	tasks = opendir(path);
+	while (tasks && !mode && (entry = readdir(tasks)))
+		if (*entry->d_name != '.')
+			proc_status(atoi(entry->d_name), "Seccomp", &mode);
+	if (tasks)
+		closedir(tasks);
+	return !tasks || mode;
 }
 
 int check_malloc_hooks_hold(const struct stopped_threads *threads, int mem_fd, uint64_t *ret_tid_at, struct reason *why)
 {
 	static const uint64_t known[] = { 0x2d0, 0x30 }; /* struct pthread of glibc (nptl/descr.h), and of musl */
-	int err = inject_check_overcommit(why) ?: check_strict_mode(threads->pid, why), not_there = -ENOTSUP;
+	int err = inject_check_overcommit(why), not_there = -ENOTSUP;
 
 	for (size_t i = 0; i < ARRAY_SIZE(known) && !err && not_there; i++) {
 		*ret_tid_at = known[i];

@@ -36,6 +36,9 @@ bool is_table_memory(const struct target_maps *maps, const struct inject_python 
 int check_hooks_hold(const struct inject_python *python, const struct stopped_threads *threads, const struct target_maps *maps,
 		     int mem_fd, struct reason *why);
 
+/* Whether seccomp may forbid a system call to a thread, or end it there; looks at files in /proc only. */
+bool is_any_thread_filtered(pid_t pid);
+
 /* The same for hooks of malloc; finds where the C library keeps the numbers of threads. */
 int check_malloc_hooks_hold(const struct stopped_threads *threads, int mem_fd, uint64_t *ret_tid_at, struct reason *why);
 

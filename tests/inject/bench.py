@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Programs that are injected, and what is seen of them from outside. Everything that a bench starts ends with it."""
 import contextlib
+import functools
 import os
 import re
 import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 
 from harness import Law, Skip, breakpoints_of, check, check_equal, check_sanitizer, wait_for
@@ -25,6 +27,29 @@ INJECTOR = os.path.join(FOLDER, "injector")
 PATIENCE_S = 120  # a limit only
 TIMER = 1 << (signal.SIGALRM - 1)  # pending and blocked at any time where a timer interrupts the program
 ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
+
+
+def by_hooks(of_core=()):
+    """Makes a second test of a test, test_…_by_hooks: with hooks of an exact recording of the heap in place of the sampler
+    (EXACT, injector.c). of_core: its rows in the core; True: the test, which has no rows."""
+    def mark(function):
+        @functools.wraps(function)
+        def by_hooks_too(bench, *row):
+            os.environ["EXACT"] = "1"
+            bench.callback(os.environ.pop, "EXACT")
+            return function(bench, *row)
+        by_hooks_too.__name__ += "_by_hooks"
+        by_hooks_too.marks = frozenset({"core"} if of_core is True else ())
+        if hasattr(function, "rows"):
+            by_hooks_too.rows = {name: (row, {"core"} if name in of_core else set()) for name, (row, _) in function.rows.items()}
+        setattr(sys.modules[function.__module__], by_hooks_too.__name__, by_hooks_too)
+        return function
+    return mark
+
+
+def has_hooks():
+    """Whether the injector puts hooks in, and not a sampler."""
+    return "EXACT" in os.environ
 
 
 def read_text(*path):
@@ -108,12 +133,15 @@ class Process:
         lines = read_text("/proc", self.pid, "maps").splitlines()
         return [line for line in lines if "[uprobes" not in line and (not words or any(word in line for word in words))]
 
+    def injected(self):
+        return self.maps("memfd:allocsnap-")
+
     def sampler_room(self):
-        """The addresses that a sampler takes: from its file's first page on, without a gap."""
+        """The addresses that a sampler takes, or hooks: from its file's first page on, without a gap."""
         begun = end = 0
         for line in self.maps():
             at, line_end = range_of(line)
-            if "memfd:allocsnap-sampler" in line and line.split()[2] == "00000000":
+            if re.search("memfd:allocsnap-(sampler|hooks)", line) and line.split()[2] == "00000000":
                 begun = end = at
             end = line_end if at == end else end
         return begun, end
@@ -244,7 +272,7 @@ def check_whole_way(process, library="libc.so.6"):
     said = injector("inject", process.pid, 5000)
     assert "function malloc " in said and "function free " in said, said
     process.goes_on()
-    assert process.maps("memfd:allocsnap-sampler"), "nothing is mapped"
+    assert process.injected(), "nothing is mapped"
     assert "active 1" in injector("find", process.pid)
     assert "refused EEXIST" in injector("inject", process.pid, status=1)
     gone = injector("eject", process.pid)
@@ -253,5 +281,5 @@ def check_whole_way(process, library="libc.so.6"):
     check(process.code(library) == code, "its code has changed", Law)
     check_equal(process.signal_masks(), masks, "signals that are blocked", Law)
     if "kept 0" in gone:
-        check(not process.maps("memfd:allocsnap-sampler"), "the sampler is still mapped", Law)
+        check(not process.injected(), "something is still mapped", Law)
         assert "refused ENOENT" in injector("eject", process.pid, status=1)

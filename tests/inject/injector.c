@@ -16,6 +16,7 @@
  * injector late-hooks PID: waits for a line on stdin between looking and injecting. injector words PID: what the pointers
  * in the tables of its allocators are. injector books PID START END DEV INODE SLOT INSIDE: visits the books (python_target.h).
  *
+ * EXACT=1: hooks of an exact recording of the heap in place of the sampler, with books that no recorder reads.
  * TRIES=N: a refusal for the moment (EAGAIN) is tried again, up to N times. OWNER=PID: in place of this process.
  * TIMES=1: the times of an ejection that is refused, too.
  * DIE_AT=N: it is killed at the Nth moment, together with the child that does the work; DIE_AT=NAME: at the first one of this
@@ -46,6 +47,7 @@ static int *moment_nr; /* shared with the child that does the work */
 static int die_at;
 static const char *die_at_name = "";
 static pid_t owner; /* OWNER=PID */
+static bool is_exact; /* EXACT=1 */
 
 static void pass_or_die(const char *what)
 {
@@ -83,7 +85,8 @@ static int plan_and_inject_once(struct sandbox *sandbox, pid_t pid, bool injects
 	int err = inject_plan_make(sandbox, pid, &plan, why);
 
 	if (!err && injects)
-		err = inject_execute(plan, &(struct inject_options){ .interval = interval, .owner = owner }, NULL, &times, why);
+		err = inject_execute(plan, &(struct inject_options){ .interval = interval, .owner = owner, .is_exact = is_exact }, NULL,
+				     &times, why);
 	if (!err)
 		print_plan(plan);
 	if (!err && injects)
@@ -177,7 +180,6 @@ static int run_cycle(pid_t pid, struct inject_plan *plan, struct cycle_sums *sum
 	struct inject_times times;
 	struct eject_result result;
 	uint64_t interval = strtoull(getenv("INTERVAL") ?: "5000", NULL, 10);
-	bool is_exact = getenv("EXACT");
 	int err = inject_execute(plan, &(struct inject_options){ .interval = interval, .is_exact = is_exact }, NULL, &times, why);
 
 	if (!err) {
@@ -247,7 +249,7 @@ static int obey(pid_t pid, struct inject_plan *plan, bool injects, uint64_t inte
 	int err;
 
 	do {
-		err = injects ? inject_execute(plan, &(struct inject_options){ .interval = interval }, NULL, &times, &why)
+		err = injects ? inject_execute(plan, &(struct inject_options){ .interval = interval, .is_exact = is_exact }, NULL, &times, &why)
 			      : eject(pid, &why);
 	} while (injects && tries_again(err));
 	printf(err ? "refused %s %s\n" : "done\n", strerrorname_np(-err), why.text);
@@ -415,6 +417,7 @@ int main(int argc, char **argv)
 	die_at_name = getenv("DIE_AT") ?: "";
 	die_at = atoi(die_at_name);
 	owner = getenv("OWNER") ? atoi(getenv("OWNER")) : 0;
+	is_exact = getenv("EXACT");
 	inject_moment = pass_or_die;
 	if (argc > 2 && !strcmp(argv[1], "plan"))
 		err = plan_and_inject(pid, false, 0, &why);

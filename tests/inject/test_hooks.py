@@ -37,10 +37,6 @@ def words(process):
     return injector("words", process.pid).split()
 
 
-def injected(process):
-    return process.maps("memfd:allocsnap-")
-
-
 def inject(process):
     """The arguments of `injector books` for its books."""
     said = injector("hooks", process.pid)
@@ -48,7 +44,7 @@ def inject(process):
 
 
 def check_gone(process, before, what=""):
-    check(not injected(process), f"{what}: something is still mapped", Law)
+    check(not process.injected(), f"{what}: something is still mapped", Law)
     check_equal((words(process), process.files(), process.signal_masks()), before, f"{what}: what was there before", Law)
 
 
@@ -250,7 +246,7 @@ def test_hooks_while_the_program_begins(bench, what):
     said = injector("hook-cycles", process.pid, 50 if runs_core() else 500)
     process.goes_on()
     assert "kept 0" in said, said
-    check(not injected(process), "something is still mapped", Law)
+    check(not process.injected(), "something is still mapped", Law)
     check_equal(words(process), before[0], "the pointers", Law)
     process.end()
     return said.strip()
@@ -265,7 +261,7 @@ def test_tracemalloc_between_look_and_injection(bench):
     process.ask("trace")
     said, _ = late.popen.communicate("\n", timeout=PATIENCE_S)
     assert said.startswith("refused EAGAIN Python's allocators have just been replaced"), said
-    check(not injected(process), "something was injected", Law)
+    check(not process.injected(), "something was injected", Law)
     process.goes_on()
     process.end()
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from bench import (ALLOCATORS, ALLOCSNAP, FOLDER, INJECTOR, PATIENCE_S, SAMPLER_FOLDER, Process, check_whole_way,
+from bench import (ALLOCATORS, ALLOCSNAP, FOLDER, INJECTOR, PATIENCE_S, SAMPLER_FOLDER, Process, by_hooks, check_whole_way,
                    injector, stop_attach)
 from harness import Failure, Law, Skip, check, check_equal, check_sanitizer, core, runs_core, wait_for
 from harness.suite import for_each
@@ -20,6 +20,7 @@ STORMS = ("alloc", "spawn", "fork", "thread", "crowd", "signal", "dlopen", "coro
 WAYS = ("glibc", "jemalloc", "tcmalloc", "mimalloc")
 
 
+@by_hooks(of_core=WAYS)
 @for_each(WAYS, of_core=WAYS)
 def test_whole_way(bench, allocator):
     preload = ALLOCATORS[allocator]
@@ -28,6 +29,7 @@ def test_whole_way(bench, allocator):
     process.end()
 
 
+@by_hooks(of_core=True)
 @core
 def test_static_program(bench):
     process = bench.storm("alloc", program="storm_static")
@@ -35,6 +37,7 @@ def test_static_program(bench):
     process.end()
 
 
+@by_hooks(of_core=True)
 @core
 def test_seccomp(bench):
     """All calls but a few end the program, mmap and mremap with them."""
@@ -148,7 +151,7 @@ def check_deaths(bench, process, action, step):
     room = prepare()
     while injectors.order(action, moment):
         process.goes_on()
-        if action == "eject" and process.maps("memfd:allocsnap-sampler"):
+        if action == "eject" and process.injected():
             assert process.sampler_room() == room, f"moment {moment}: the process could map something amid the sampler"
         injector("eject", process.pid, status=None, TRIES="200")
         process.goes_on()
@@ -162,6 +165,7 @@ def check_deaths(bench, process, action, step):
     return f"{(moment - 1) // step} moments"
 
 
+@by_hooks(of_core=True)
 @core
 def test_killed_at_each_moment_of_injecting(bench):
     process = bench.storm("alloc")
@@ -171,6 +175,7 @@ def test_killed_at_each_moment_of_injecting(bench):
     return said
 
 
+@by_hooks(of_core=True)
 @core
 def test_killed_at_each_moment_of_ejecting(bench):
     process = bench.storm("alloc")
@@ -179,6 +184,7 @@ def test_killed_at_each_moment_of_ejecting(bench):
     return said
 
 
+@by_hooks()
 @core
 def test_child_killed_at_each_moment_of_injecting(bench):
     """The injector itself goes on: it takes back what its child has left, and says what there is."""
@@ -193,7 +199,7 @@ def test_child_killed_at_each_moment_of_injecting(bench):
             injector("eject", process.pid)
         else:
             assert "refused EAGAIN" in done.stdout, (moment, done)
-            check(not process.maps("memfd:allocsnap-sampler"), f"moment {moment}: the sampler is still there", Law)
+            check(not process.injected(), f"moment {moment}: the sampler is still there", Law)
         process.goes_on()
         after = process.library("libc.so.6"), process.code("libc.so.6"), process.signal_masks(), process.files()
         check(after == before, f"moment {moment}: the process is not as it was", Law)
@@ -203,6 +209,7 @@ def test_child_killed_at_each_moment_of_injecting(bench):
     return f"{moment} moments"
 
 
+@by_hooks()
 def test_killed_while_threads_are_in_what_is_replaced(bench):
     """The thread that makes the injector's last call then makes it while the others run."""
     process = bench.storm("pairs")
@@ -211,6 +218,7 @@ def test_killed_while_threads_are_in_what_is_replaced(bench):
     return said
 
 
+@by_hooks()
 @for_each(("inject", "eject"))
 def test_killed_amid_the_functions(bench, action):
     """Some of them call the sampler: nothing is recorded, and that is said, until it is taken out."""
@@ -234,6 +242,7 @@ def test_killed_amid_the_functions(bench, action):
     process.end()
 
 
+@by_hooks()
 def test_killed_at_any_time(bench):
     """Between the moments, too: 40 times."""
     process = bench.storm("alloc")
@@ -242,12 +251,13 @@ def test_killed_at_any_time(bench):
             time.sleep(0.05 + i * 0.0053 % 0.1)
             killed.kill()
         process.goes_on()
-        if process.maps("memfd:allocsnap-sampler"):
+        if process.injected():
             injector("eject", process.pid)
             process.goes_on()
     process.end()
 
 
+@by_hooks()
 @for_each(("calls", "float", "signal", "coroutine"))
 def test_killed_while_the_program_does(bench, mode):
     """Every seventh moment."""
@@ -269,11 +279,13 @@ def run_storm(bench, mode, cycles, *argument):
     return said.strip()
 
 
+@by_hooks(of_core=("alloc", "fork", "signal"))
 @for_each(STORMS, of_core=("alloc", "thread", "calls"))
 def test_storm(bench, mode):
     return run_storm(bench, mode, 20 if runs_core() else 1000)
 
 
+@by_hooks()
 def test_storm_of_six_thousand_threads(bench):
     return run_storm(bench, "crowd", 50, 6000)
 
@@ -351,6 +363,7 @@ def cycle(process, interval):
     return said.strip()
 
 
+@by_hooks(of_core=("registers",))
 @core
 @for_each(("registers", "registers_lto"))
 def test_registers(bench, program):
@@ -393,6 +406,7 @@ def test_above_jemalloc(_):
     exercise("functions", "jemalloc", behind=preloaded(("shim",)) + ":" + ALLOCATORS["jemalloc"], interval=1)
 
 
+@by_hooks(of_core=("alloc",))
 @for_each(("alloc", "thread", "fork"), of_core=("alloc",))
 def test_ejection_above_others(bench, mode):
     """The samplers of both go together, while calls of one are in calls of the other."""
@@ -530,6 +544,7 @@ def start_in_container(bench, kind):
     return process
 
 
+@by_hooks()
 @for_each(CONTAINERS)
 def test_container(bench, kind):
     process = start_in_container(bench, kind)
@@ -544,7 +559,7 @@ def test_recorder_of_a_container_that_is_killed(bench):
     maps, code = process.library("libc.so.6"), process.code("libc.so.6")
     for killed in True, False:
         recorder, folder = bench.start_attach(process.pid, "--inject=4K")
-        assert process.maps("memfd:allocsnap-sampler"), "nothing is mapped"
+        assert process.injected(), "nothing is mapped"
         process.goes_on()
         if killed:
             recorder.popen.kill()
@@ -558,6 +573,6 @@ def test_recorder_of_a_container_that_is_killed(bench):
     said = subprocess.run([ALLOCSNAP, "show", "--json", max(names)], capture_output=True, text=True, check=True).stdout
     shown = json.loads(said)
     assert shown["counters"]["allocations"] > 0 and shown["metadata"]["sampler_kind"] == "injected", said
-    if process.maps("memfd:allocsnap-sampler"):  # a thread was in it
+    if process.injected():  # a thread was in it
         injector("eject", process.pid)
     process.end()

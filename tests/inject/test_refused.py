@@ -6,9 +6,9 @@ import shutil
 import signal
 import subprocess
 
-from bench import FOLDER, SAMPLER_FOLDER, injector, range_of, read_text
+from bench import FOLDER, SAMPLER_FOLDER, by_hooks, has_hooks, injector, range_of, read_text
 from harness import Law, Skip, check_equal, wait_for
-from harness.suite import for_each
+from harness.suite import for_each, rows
 from test_suspended import group, hold_up, let_go
 
 MARKS = ("core",)
@@ -58,6 +58,7 @@ REFUSALS = {
 }
 
 
+@by_hooks()
 @for_each(REFUSALS)
 def test_refuses(bench, mode):
     process = bench.refusing(mode)
@@ -67,6 +68,7 @@ def test_refuses(bench, mode):
     return said
 
 
+@by_hooks()
 def test_refuses_a_stopped_process(bench):
     process = bench.refusing("plain")
     os.kill(process.pid, signal.SIGSTOP)
@@ -77,6 +79,7 @@ def test_refuses_a_stopped_process(bench):
     process.end()
 
 
+@by_hooks()
 def test_refuses_a_zombie(bench):
     process = bench.refusing("plain")
     process.popen.stdin.close()
@@ -92,6 +95,7 @@ def test_refuses_what_is_no_process(bench):
     check_refused(process, f"EOPNOTSUPP {thread} is a thread of process {process.pid}", pid=thread)
 
 
+@by_hooks()
 def test_refuses_a_frozen_process(bench):
     """On the way out, too: it says why, and what to do."""
     process = bench.refusing("plain")
@@ -106,6 +110,7 @@ def test_refuses_a_frozen_process(bench):
     process.end()
 
 
+@by_hooks()
 def test_refuses_without_privileges(bench):
     check_refused(bench.refusing("plain"), "EPERM", as_user=65534)
 
@@ -125,11 +130,13 @@ def test_refuses_functions_on_many_pages(bench):
                   "EOPNOTSUPP the functions of .*many_pages.so lie on more than 32 pages")
 
 
+@by_hooks()
 def test_refuses_many_allocators(bench):
-    copies = [os.path.join(bench.folder, f"lockfree{i}.so") for i in range(4)]
+    most = 3 if has_hooks() else 4
+    copies = [os.path.join(bench.folder, f"lockfree{i}.so") for i in range(most)]
     for copy in copies:
         shutil.copy(os.path.join(FOLDER, "lockfree.so"), copy)
-    check_refused(bench.refusing("libraries", *copies), "EOPNOTSUPP it has more than 4 allocators")
+    check_refused(bench.refusing("libraries", *copies), f"EOPNOTSUPP it has more than {most} allocators")
 
 
 def test_refuses_a_process_with_a_sampler(bench):
@@ -143,6 +150,7 @@ def test_refuses_a_process_with_a_sampler(bench):
     process.end()
 
 
+@by_hooks()
 def test_refuses_seccomp_without_the_privilege_to_suspend_it(bench):
     process = bench.storm("seccomp")
     check_refused(process, "EPERM thread .* is under seccomp: suspending that needs CAP_SYS_ADMIN",
@@ -160,6 +168,7 @@ def own_sysctl(name, value):
     return [*unshared, "sh", "-c", set_it + ' && exec "$@"', "sh"]
 
 
+@by_hooks()
 def test_refuses_where_memory_files_may_not_be_code(bench):
     """vm.memfd_noexec, at 1 (may, if asked for) and 2 (may not)."""
     for value in 1, 2:
@@ -172,6 +181,21 @@ def test_refuses_where_memory_files_may_not_be_code(bench):
         else:
             check_refused(process, "EOPNOTSUPP it may make no memory file: Permission denied")
         process.end()
+
+
+HOOKS_NEED = {  # the mode of refusals, a prefix, what is said
+    "addresses": ("plain", ("prlimit", f"--as={8 << 30}"), "EAGAIN .* KiB more would be more than its limit on addresses"),
+    "memory_that_is_not_locked": ("locked", (), "EOPNOTSUPP it locks all of its memory|EAGAIN it may not map the hooks: it locks"),
+}
+
+
+@rows(HOOKS_NEED)
+def test_refuses_hooks_without(bench, mode, prefix, said):
+    os.environ["EXACT"] = "1"
+    bench.callback(os.environ.pop, "EXACT")
+    process = bench.refusing(mode, prefix=prefix)
+    check_refused(process, f"({said})")
+    process.end()
 
 
 def test_refuses_heaptrack(bench):
@@ -190,6 +214,7 @@ def test_refuses_a_sanitizer(bench):
     check_refused(process, "EEXIST its allocator belongs to AddressSanitizer")
 
 
+@by_hooks()
 def test_refuses_a_program_without_malloc(bench):
     process = bench.start("bare")
     wait_for(lambda: "bare" in "".join(process.maps("bare")), "its start")
@@ -203,6 +228,7 @@ def test_room_below_the_stack(bench):
     process.end()
 
 
+@by_hooks()
 def test_memory_that_is_never_writable_and_executable(bench):
     """PR_SET_MDWE: it may be refused, but here it works, as no mapping has both or changes."""
     process = bench.refusing("mdwe")
@@ -222,6 +248,7 @@ def test_refuses_to_give_back_what_is_no_page_of_the_allocator(bench):
     process.end()
 
 
+@by_hooks()
 def test_owner_decides(bench):
     """While the process that injected runs, another one does not eject."""
     process = bench.storm("alloc")

@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <ucontext.h>
 
 #include "victim.h"
 
@@ -402,6 +403,75 @@ static void wait_for_sharer(void)
 
 /* ---- the whole ---- */
 
+/* ---- coroutines of the main thread, whose stacks lie just below its variables ---- */
+
+#define STACK_BYTES (64 << 10)
+
+static ucontext_t scheduler, coroutine[2];
+static char *stacks;
+
+static void run_coroutine(int nr)
+{
+	for (;;) {
+		allocate(1);
+		swapcontext(&coroutine[nr], &scheduler);
+	}
+}
+
+/* The lowest address from which on all can be read, up to the thread pointer. */
+static uintptr_t low_end_of_readable(uintptr_t pointer)
+{
+	uintptr_t start, end, last = 0, low = 0;
+	static char text[1 << 16];
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), len = 0, part;
+	char perms[5];
+
+	while ((part = read(fd, text + len, sizeof(text) - 1 - len)) > 0)
+		len += part;
+	close(fd);
+	text[len] = '\0';
+	for (const char *line = text; sscanf(line, "%lx-%lx %4s", &start, &end, perms) == 3 && start <= pointer;
+	     line = strchr(line, '\n') + 1) {
+		if (*perms != 'r')
+			low = end;
+		else if (start != last)
+			low = start;
+		last = end;
+	}
+	return low;
+}
+
+/* There nothing is mapped yet. */
+static void map_stacks_below(void)
+{
+	uintptr_t end = low_end_of_readable((uintptr_t)__builtin_thread_pointer());
+
+	stacks = mmap((void *)(end - 2 * STACK_BYTES), 2 * STACK_BYTES, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (stacks == MAP_FAILED)
+		err(2, "mmap");
+}
+
+static void run_on_stack(int nr, char *stack)
+{
+	getcontext(&coroutine[nr]);
+	coroutine[nr].uc_stack.ss_sp = stack;
+	coroutine[nr].uc_stack.ss_size = STACK_BYTES;
+	makecontext(&coroutine[nr], (void (*)(void))run_coroutine, 1, nr);
+	swapcontext(&scheduler, &coroutine[nr]);
+}
+
+/* The upper one goes while the lower one is in use. */
+static void work_below(int)
+{
+	run_on_stack(0, stacks + STACK_BYTES);
+	run_on_stack(1, stacks);
+	mprotect(stacks + STACK_BYTES, STACK_BYTES, PROT_NONE);
+	swapcontext(&scheduler, &coroutine[1]);
+	mprotect(stacks + STACK_BYTES, STACK_BYTES, PROT_READ | PROT_WRITE);
+	allocate(30);
+}
+
 static const struct mode modes[] = {
 	{ "masked", work_nothing, .prepare = mask_all, .thread_nr = 2 },
 	{ "traps", work_traps, check_handled, handle_traps, .thread_nr = 2 },
@@ -420,6 +490,7 @@ static const struct mode modes[] = {
 	{ "all-mappings", work_nothing, .prepare = use_all_mappings, .thread_nr = 1 },
 	{ "shared-files", work_nothing, wait_for_sharer, share_files, .thread_nr = 2 },
 	{ "no-leader", work_nothing, .thread_nr = 2, .has_no_leader = 1 },
+	{ "below", work_below, .prepare = map_stacks_below, .thread_nr = 1 },
 	{ "plain", work_nothing },
 	{},
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * liballocsnap-exact.so, which compares each walk with one without a memo, and one of COMPARED_EACH with libunwind's. Its
- * counts are in the head of the books.
+ * liballocsnap-exact.so, which compares each walk with one without a memo, and one of COMPARED_EACH with libunwind's. The
+ * program may ask how many there were (tests/workloads/walks.c), and at its end they are printed.
  */
 #include <stdint.h>
 
@@ -13,6 +13,7 @@ static uint32_t walk_native(struct books_thread *thread, const uint64_t *frame);
 
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
+#include <stdio.h>
 
 #define COMPARED_EACH 64
 #define FRAMES 512
@@ -21,6 +22,17 @@ static void compare(bool is_same)
 {
 	__atomic_fetch_add(&HEAD->compared, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&HEAD->differ, !is_same, __ATOMIC_RELAXED);
+}
+
+__attribute__((visibility("default"))) unsigned long compared_walks(void)
+{
+	return books_base ? LOAD(HEAD->compared) : 0;
+}
+
+__attribute__((destructor)) static void print_walks(void)
+{
+	if (books_on.is_on)
+		dprintf(2, "compared %lu differ %lu\n", LOAD(HEAD->compared), LOAD(HEAD->differ));
 }
 
 /* A thread of its own, for walks without a memo. */
@@ -54,7 +66,15 @@ static bool is_same_by_libunwind(uint32_t node, const uint64_t *frame)
 		i++;
 	for (; i < nr && !(NODES[node].word & BOOKS_END) && BOOKS_PC(NODES[node].word) == pc[i]; i++)
 		node = NODES[node].parent;
-	return i == nr || !pc[i] ? NODES[node].word & BOOKS_END : false;
+	return i == FRAMES || ((i == nr || !pc[i]) && NODES[node].word & BOOKS_END);
+}
+
+/* A copied stack, or what is kept of it where there is no more room for copies: the recorder has not said yet what code there is. */
+static bool is_known(uint32_t node)
+{
+	while (!(NODES[node].word & BOOKS_END))
+		node = NODES[node].parent;
+	return BOOKS_END_OF(NODES[node].word) != BOOKS_END_COPIED && BOOKS_END_OF(NODES[node].word) != UNWIND_NO_TABLE;
 }
 
 static uint32_t walk_native(struct books_thread *thread, const uint64_t *frame)
@@ -63,7 +83,7 @@ static uint32_t walk_native(struct books_thread *thread, const uint64_t *frame)
 	uint32_t known_nr = HEAD->known_nr, node = walk_native_by_memo(thread, frame), plain;
 
 	plain = walk_native_by_memo(plain_thread(thread), frame);
-	if (LOAD(HEAD->known_nr) != known_nr || (NODES[node].word & BOOKS_END)) /* copies are never the same */
+	if (LOAD(HEAD->known_nr) != known_nr || node == BOOKS_NO_NODE || !is_known(node))
 		return node;
 	compare(plain == node);
 	if (calls++ % COMPARED_EACH == 0)

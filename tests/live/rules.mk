@@ -14,6 +14,21 @@ $(OUT)/workloads/write_metrics: $(OUT)/tests/live/write_metrics.o $(APP) $(LIB)
 
 test-live workloads: $(OUT)/workloads/write_metrics
 
+COMPARED := $(OUT)/workloads/compared_exact.so
+WALKED := $(foreach nr,1 2 3,$(OUT)/workloads/walks_plugin$(nr).so)
+
+test-live workloads: $(COMPARED) $(WALKED)
+
+$(COMPARED): tests/live/compared_exact.c $(EXACT)
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(SAMPLER_CFLAGS) -Ibpf $< $(filter-out -nostdlib,$(SAMPLER_LDFLAGS)) -lunwind -o $@.new && mv -f $@.new $@
+
+$(WALKED): $(OUT)/workloads/walks_plugin%.so: tests/live/walks_plugin.c
+	$(call msg,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -g -O2 -Wall -fPIC -shared -fno-optimize-sibling-calls -DNR=$* $< -o $@
+
 # The same source with another C library, for the preloaded sampler.
 $(OUT)/workloads/truth_musl: tests/workloads/truth.c $(wildcard tests/workloads/*.h)
 	$(call msg,MUSL,$@)

@@ -66,7 +66,6 @@ def run(bench, *argv, status=0, options=(), **more):
 
 
 
-
 # ---- the truth ----
 
 def compare_with_tracemalloc(bench, python=OWN, **environment):
