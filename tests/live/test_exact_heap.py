@@ -74,7 +74,7 @@ def check_calls(program, tids, pages):
 
 @harness.core
 def test_exact_hooks_make_no_system_calls(bench):
-    """But one for each page of a thread's stack, and one for its number: each call is counted. Without a recording there is none."""
+    """But one for each page of a thread's stack, and one for its number: each call is counted. Without a recording there are no such calls."""
     plain = bench.workload("no_calls")
     check_calls(plain, 0, False)
     running = bench.start([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--interval", NEVER, "--", workload("no_calls")],
