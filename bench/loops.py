@@ -9,7 +9,7 @@ import peers
 
 
 class Loop:
-    """A program like these, with a C library of its own. `first`: an order after which all functions are resolved."""
+    """One of these programs, with a C library of its own. `first`: an order after which all functions are resolved."""
 
     def __init__(self, places, profiler, nr, program, first):
         self.name = profiler.name
@@ -66,7 +66,7 @@ def start(profilers, loops, make):
 
 
 def depths_recorded(places, snapshot, top):
-    """The tracebacks that have allocated most."""
+    """How deep the tracebacks are that have allocated most."""
     done = subprocess.run([places.allocsnap, "stats", snapshot, "--group-by", "traceback", "--measure", "allocated",
                            "--top", str(top), "--json"], check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     return [len(row["traceback"]) for row in json.loads(done.stdout)["statistics"]]

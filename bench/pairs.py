@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The cost of a pair of malloc and free while each block is recorded in the program itself: `run --exact`, `attach
---inject=exact`, and heaptrack. Code without frame pointers, at several depths and in several shapes (pair_target.c).
+"""A pair of malloc and free, and how much more it costs while each block is recorded in the program itself: `run
+--exact`, `attach --inject=exact`, and heaptrack. Code without frame pointers, at several depths and in several shapes
+(pair_target.c).
 
     pairs.py ALLOCSNAP BENCH PEERS   the binary; the folder with pair_target; fetch-peers.sh's
 

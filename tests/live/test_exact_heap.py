@@ -38,11 +38,6 @@ def test_exact_heap_of_gcc(bench):
     record(bench, compiler(bench, "gcc", "cc1", source), name="cc1")
 
 
-def test_exact_heap_of_cxx_has_its_first_block(bench):
-    """libstdc++ makes its pool for exceptions in the first call of the process."""
-    record(bench, [workload("exceptions"), "500"])
-
-
 @harness.core
 def test_exact_heap_of_a_storm(bench):
     """Threads that begin and end, and free each other's blocks."""
@@ -79,7 +74,7 @@ def check_calls(program, tids, pages):
 
 @harness.core
 def test_exact_hooks_make_no_system_calls(bench):
-    """But one for each page of a thread's stack, and one for its number: each call is counted. Without a recording it makes no call."""
+    """But one for each page of a thread's stack, and one for its number: each call is counted. Without a recording there are no such calls."""
     plain = bench.workload("no_calls")
     check_calls(plain, 0, False)
     running = bench.start([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--interval", NEVER, "--", workload("no_calls")],
