@@ -129,6 +129,17 @@ def test_exact_heap_after_exec_without_the_library(bench):
     check_equal(len(shown["gaps"]), 1, "gaps")
 
 
+def test_exact_heap_hooks_go_with_the_program(bench):
+    """Injected ones are not in the next program: that is said, and the time from then on is a gap."""
+    shell = bench.start(["/bin/sh", "-c", "echo ready; read line; exec /bin/true"])
+    check_equal(shell.line(), "ready", "its first line")
+    recording = bench.attach([shell], "--inject=exact")
+    shell.write("go\n")
+    check_equal((shell.wait(), recording.wait()), (0, 0), "exit statuses")
+    check("the hooks went with the program before its exec" in recording.stderr(), recording.stderr())
+    check_equal(len(bench.show(recording.line())["gaps"]), 1, "gaps")
+
+
 def test_exact_heap_behind_a_launcher(bench):
     """The library in the launcher waits for no recorder."""
     check_all_blocks(run(bench, "exec", "env", "A=1", "nice")[0])

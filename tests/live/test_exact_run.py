@@ -137,7 +137,8 @@ WORK = "import json, os; kept = [json.loads(json.dumps([{'a': list(range(i)), 'b
 @harness.core
 def test_exact_run_has_the_blocks_of_probes(bench):
     """The same program in another process: probes see it from its first allocation on. Only these see some blocks
-    of the interpreter, which have no line of Python."""
+    of the interpreter, which have no line of Python. Without a domain a library is preloaded, as the program may be none:
+    its variables would be objects, too."""
     need_python((3, 11))
     need_sessions()
     found = []
