@@ -123,6 +123,18 @@ static struct slow_end record_realloc(const struct saved_arguments *saved, const
 	return return_result(end_realloc(&hook, &old, call_allocator(site->trampoline, saved), n, n && site->shape != SHAPE_REALLOCF));
 }
 
+/* The free of another allocator that it calls is no free of another block. */
+static struct slow_end record_free_above(const struct saved_arguments *saved, const struct injected_site *site, uint64_t block)
+{
+	const struct hook hook = begin_recorded(frame_of_call(saved));
+	const struct left_block old = leave_old(&hook, block);
+
+	if (unlikely(!hook.thread))
+		return pass_to(site->trampoline);
+	call_allocator(site->trampoline, saved);
+	return return_result(end_realloc(&hook, &old, 0, 0, false));
+}
+
 struct slow_end injected_slow(const struct saved_arguments *saved, const struct injected_site *site)
 {
 	const uint64_t *a = saved->argument + (site->flags & INJECTED_OF_HEAP);
@@ -130,6 +142,8 @@ struct slow_end injected_slow(const struct saved_arguments *saved, const struct 
 
 	switch (site->shape) {
 	case SHAPE_FREE:
+		if (site->flags & INJECTED_ABOVE)
+			return record_free_above(saved, site, a[0]);
 		if (a[0])
 			leave_freed(a[0]);
 		break;

@@ -4,9 +4,11 @@ import os
 import signal
 
 import harness
-from harness import ALLOCSNAP, NEVER, WORKLOADS, Law, Workload, check, check_equal, snapshots_below, tool
+from harness import (ALLOCSNAP, NEVER, UNWINDING, WORKLOADS, Law, Workload, check, check_equal, losses_of, snapshots_below, tool,
+                     wait_for)
 import ledger
-from test_ledger import C_SOURCE, PYTHON, SQL, compiler, make_repository, write
+from test_inject import check_gone, check_works, code, maps, truth_program, work
+from test_ledger import C_SOURCE, PYTHON, SQL, check_since, compiler, connects, make_repository, write
 
 
 def workload(name):
@@ -74,7 +76,7 @@ def check_calls(program, tids, pages):
 
 @harness.core
 def test_exact_hooks_make_no_system_calls(bench):
-    """But one for each page of a thread's stack, and one for its number: each call is counted. Without a recording there are no such calls."""
+    """But one for each page of a thread's stack, and one for its number: each call is counted. Without a recording it makes none."""
     plain = bench.workload("no_calls")
     check_calls(plain, 0, False)
     running = bench.start([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--interval", NEVER, "--", workload("no_calls")],
@@ -95,6 +97,84 @@ def test_injected_exact_hooks_make_no_system_calls(bench):
     check_calls(program, 0, True)
     check(bench.show(recording.snapshot())["counters"]["allocations"] > 40000, "blocks are not recorded")
     recording.end(signal.SIGINT)
+
+
+# ---- injected ----
+
+def inject(bench, program):
+    """Hooks come while it waits for an order. Returns the recording, and how both accounts differ then."""
+    recording = bench.attach([program], "--inject=exact", "--domain", "malloc")
+    check(any(row[3].startswith("/memfd:allocsnap-hooks") for row in maps(program.pid)), f"no hooks; stderr {recording.stderr()!r}")
+    then = ledger.compare(bench, program.pid, recording.snapshot())
+    check_equal((then["blocks"], then["in_flight"]), (0, 0), "blocks and calls at the beginning")
+    return recording, then
+
+
+ALLOCATORS = {"glibc": "", "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
+
+
+@harness.for_each(ALLOCATORS, of_core=("glibc", "jemalloc"))
+def test_exact_heap_of_an_injected_storm(bench, allocator):
+    """All blocks since, in each pause; at the end the process is as it was."""
+    environment = ledger.environment_of(bench)
+    environment["LD_PRELOAD"] += f":/usr/lib/x86_64-linux-gnu/{ALLOCATORS[allocator]}" if ALLOCATORS[allocator] else ""
+    program = bench.start([workload("storm")], kind=Workload, env=environment).ready()
+    before = code(program.pid)
+    recording, then = inject(bench, program)
+    for _ in range(2):
+        program.order("go")
+        check_since(then, ledger.compare(bench, program.pid, recording.snapshot()), exact=True)
+    recording.end(signal.SIGINT)
+    check_gone(program, before, allocator)
+    program.order("go")
+
+
+def test_exact_heap_of_an_injected_storm_that_is_killed(bench):
+    program = bench.start([workload("storm")], kind=Workload, env=ledger.environment_of(bench)).ready()
+    recording, then = inject(bench, program)
+    program.order("go")
+    os.kill(program.pid, signal.SIGKILL)
+    check_since(then, ledger.compare(bench, program.pid, recording.end()[-1]), exact=True)
+
+
+def test_exact_heap_of_an_injected_redis(bench):
+    """jemalloc, and threads for I/O, under load; it is stopped in the middle of it."""
+    path = bench.path("redis.sock")
+    redis = bench.start([tool("redis-server"), "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no", "--io-threads", "2",
+                         "--io-threads-do-reads", "yes", "--dir", bench.folder, "--logfile", bench.path("redis.log")],
+                        env=ledger.environment_of(bench))
+    wait_for(lambda: connects(path), "redis-server's socket")
+    before = code(redis.pid)
+    recording, then = inject(bench, redis)
+    load = bench.start([tool("redis-benchmark"), "-s", path, "-n", "2000", "-c", "50", "-P", "16", "-r", "1000", "-d", "300", "-t",
+                        "set,get,lpush,hset", "-q"])
+    for more in 5000, 15000:
+        ledger.halt(bench, redis.pid, then["ledger"]["allocations"] + more)
+        check_since(then, ledger.compare(bench, redis.pid, recording.snapshot()), exact=True)
+        os.kill(redis.pid, signal.SIGCONT)
+    check_equal(load.wait(60), 0, "redis-benchmark")
+    recording.end(signal.SIGINT)
+    check_gone(redis, before, "redis")
+    bench.run([tool("redis-cli"), "-s", path, "shutdown", "nosave"])
+    check_equal(redis.wait(), 0, "redis-server")
+
+
+@harness.for_each(("musl", "shim"), of_core=("musl",))
+def test_exact_heap_of_an_injected_program_with(bench, allocator):
+    """It says which blocks it keeps."""
+    program = truth_program(bench, allocator)
+    before = code(program.pid)
+    recording = bench.attach([program], "--inject=exact")
+    expected = work(program)
+    path = recording.snapshot()
+    total = bench.stats(path)["total"]
+    check_equal((total["count"], total["size"]), (expected["count"], expected["bytes"]), "blocks, bytes")
+    check_equal(losses_of(bench.show(path), UNWINDING), {}, "losses")
+    program.order("free")
+    check_equal(bench.show(recording.snapshot())["counters"]["current_blocks"], 0, "blocks after all frees")
+    recording.end(signal.SIGINT)
+    check_gone(program, before, allocator)
+    check_works(program, allocator)
 
 
 # ---- programs that become others ----

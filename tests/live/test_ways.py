@@ -74,7 +74,7 @@ def test_ways_are_named_when_traps_cost_much(bench):
     recording = bench.attach([program])
     wait_for(lambda: cost_lines(recording.stderr()), "the line", 30)
     named = ways_in(cost_lines(recording.stderr())[0])
-    expected = ["--inject=exact ("] * works_dry(bench, program.pid, EXACT) + ["--inject ("] * works_dry(bench, program.pid, "--inject")
+    expected = ["--inject=exact ("] * works_dry(program.pid, EXACT) + ["--inject ("] * works_dry(program.pid, "--inject")
     check_equal(named, [*expected, "'run --fast' (", "--max-overhead 10 ("], cost_lines(recording.stderr()))
     slower = re.search(r"(about ([\d.]+) times slower|10 times slower or more) \(traps took about", cost_lines(recording.stderr())[0])
     check(slower and (not slower[2] or float(slower[2]) > 1.5), recording.stderr())
@@ -251,7 +251,7 @@ def why_not(bench, pid):
 def test_ways_exact_refusals_are_said_by_name(bench):
     need_sessions()
     program = idle(bench)
-    check_equal(bench.json("doctor", str(program.pid))["process"]["exact"]["works"], works_dry(bench, program.pid, "--inject"),
+    check_equal(bench.json("doctor", str(program.pid))["process"]["exact"]["works"], works_dry(program.pid, "--inject"),
                 "a program without Python, as with a sampler")
     limited = start(bench, prefix=(tool("prlimit"), f"--as={4 << 30}"))
     check("limit on addresses" in why_not(bench, limited.pid), "a limit on addresses")
