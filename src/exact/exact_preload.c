@@ -288,8 +288,7 @@ static void find_next_allocator(void)
 {
 	struct allocator found;
 
-	has_begun = true;
-	next = early_allocator;
+	use_early_allocator();
 	next_dlclose = dlsym(RTLD_NEXT, "dlclose");
 	next_dallocx = dlsym(RTLD_NEXT, "dallocx");
 	next_sdallocx = dlsym(RTLD_NEXT, "sdallocx");

@@ -250,9 +250,8 @@ static void find_next_allocator(void)
 	struct allocator found;
 	const void *dallocx;
 
-	has_begun = true;
+	use_early_allocator();
 	countdown_seed = poisson_mix((random ? random[1] : 0) ^ (uintptr_t)&found);
-	next = early_allocator;
 	find_operators();
 	dallocx = dlsym(RTLD_NEXT, "dallocx");
 	found = allocator_find_next(); /* at last: it leaves no error for the program's dlerror() */
