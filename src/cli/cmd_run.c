@@ -30,8 +30,8 @@ static const struct option_row rows[] = {
 	  .brief = "take samples in the program itself, by a preloaded library" },
 	{ "exact", 0, OPTION_FLAG, offsetof(struct capture_options, exact),
 	  .help = "functions in the program itself enter every block, for a small part of what traps cost: a Python's objects, from "
-		  "the begin of its Python on; the heap of any other program, or with --domain malloc, from its first block on. "
-		  "--domain python: wait until the program has become a Python", .rank = 16,
+		  "the begin of its Python on; the heap of any other program from its first block on. Of the domains, "
+		  "malloc stands for the heap of a Python, too, and python waits until the program has become one", .rank = 16,
 	  .brief = "record every block in the program itself, for a small part of what traps cost" },
 	{},
 };
