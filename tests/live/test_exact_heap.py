@@ -142,7 +142,7 @@ def test_exact_heap_of_an_injected_program_with(bench, allocator):
 
 
 def blocks_of_paths(bench, *options):
-    """Of a program that does the same each time: {functions and lines: (count, size)}."""
+    """Blocks of a program that does the same each time: {functions and lines: (count, size)}."""
     paths, recording = bench.recorded("paths", *options)
     paths.order("go 3")
     rows = bench.stats(recording.snapshot(), "--group-by", "traceback")["statistics"]
