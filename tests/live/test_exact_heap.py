@@ -177,6 +177,23 @@ def test_exact_heap_of_an_injected_program_with(bench, allocator):
     check_works(program, allocator)
 
 
+def blocks_of_paths(bench, *options):
+    """Blocks of a program that does the same each time: {functions and lines: (count, size)}."""
+    paths, recording = bench.recorded("paths", *options)
+    paths.order("go 3")
+    rows = bench.stats(recording.snapshot(), "--group-by", "traceback")["statistics"]
+    recording.end(signal.SIGINT)
+    return {tuple((frame.get("function"), frame.get("lineno")) for frame in row["traceback"]): (row["count"], row["size"]) for row in rows}
+
+
+@harness.core
+def test_exact_heap_of_an_injected_program_is_the_one_of_probes(bench):
+    by_probes, by_hooks = blocks_of_paths(bench), blocks_of_paths(bench, "--inject=exact")
+    check(len(by_probes) > 500, f"{len(by_probes)} tracebacks")
+    check_equal({row: (by_probes.get(row), by_hooks.get(row)) for row in by_probes | by_hooks if by_probes.get(row) != by_hooks.get(row)}, {},
+                "blocks that differ")
+
+
 # ---- programs that become others ----
 
 def run(bench, before, *prefix):
