@@ -57,10 +57,10 @@ def end(running, status=0):
     return paths[-1]
 
 
-def run(bench, *argv, status=0, options=(), **more):
+def run(bench, *argv, status=0, options=(), domain=OF_PYTHON, **more):
     """Its snapshots, its own output, and the lines of stderr."""
     need_python()
-    stdout, stderr = bench.run([ALLOCSNAP, "run", "--exact", *OF_PYTHON, "-o", bench.path("out"), *options, "--", *argv], status, **more)
+    stdout, stderr = bench.run([ALLOCSNAP, "run", "--exact", *domain, "-o", bench.path("out"), *options, "--", *argv], status, **more)
     lines = stdout.splitlines()
     return [line for line in lines if line.endswith(".snap")], [line for line in lines if not line.endswith(".snap")], stderr
 
@@ -221,7 +221,7 @@ def test_exact_run_of_what_becomes_python(bench, make):
 @harness.rows({"by_default": ((), True), "with_domain_malloc": (("--domain", "malloc"), False)})
 def test_exact_run_of_a_shell_records_the_heap_of_what_it_becomes(bench, options, has_note):
     """Also of a Python: a note names the way to its objects."""
-    (path,), _, stderr = run(bench, "/bin/sh", "-c", 'exec "$@"', "sh", PYTHON, "-c", KEEPS, status=7, options=options)
+    (path,), _, stderr = run(bench, "/bin/sh", "-c", 'exec "$@"', "sh", PYTHON, "-c", KEEPS, status=7, domain=options)
     metadata = bench.show(path)["metadata"]
     check_equal((kept(bench, path), metadata["domains"], metadata["exec_count"]), (500, "malloc", 1), "blocks, domains, execs")
     check_equal("has become a Python" in stderr and "'allocsnap run --exact --domain python'" in stderr, has_note, stderr)

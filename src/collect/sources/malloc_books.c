@@ -344,6 +344,14 @@ static void forget_malloc_books(struct target *target)
 	target->heap_books.state = NULL;
 }
 
+/* The next program's first blocks are in no books until it has some. Without memory for that, a later look begins it. */
+static void await_next_program(struct target *target)
+{
+	forget_malloc_books(target);
+	if (target->heap_books.is_used)
+		begin_malloc_books(target);
+}
+
 static void end_malloc_books(struct collector *collector, struct target *target)
 {
 	(void)collector;
@@ -378,7 +386,7 @@ static void add_malloc_losses(const struct target *target, uint64_t *loss)
 const struct block_source malloc_books_source = {
 	.choose = choose_malloc_books,
 	.attach = attach_malloc_books,
-	.forget_program = forget_malloc_books,
+	.forget_program = await_next_program,
 	.end = end_malloc_books,
 	.keep_cost = poll_malloc_books,
 	.before_cut = look_before_cut,

@@ -9,9 +9,10 @@
 
 #define BIT(way) (1u << (way))
 
+/* Hooks are of a CPython. */
 static struct ways ways_of(bool is_python, unsigned int works)
 {
-	struct ways ways = { .is_python = is_python };
+	struct ways ways = { .is_python = is_python, .exact_is_python = true };
 
 	for (enum way way = 0; way < WAY_NR; way++)
 		ways.works[way] = works >> way & 1;
@@ -51,6 +52,19 @@ Test(ways, cheaper_ones_come_in_the_order_of_their_cost_if_they_answer_the_same)
 		for (size_t k = 0; k < nr; k++)
 			cr_expect_eq(found[k], cases[i].expected[k], "%s: way %zu is %d", cases[i].what, k, found[k]);
 	}
+}
+
+Test(ways, hooks_of_the_heap_come_first_where_the_heap_is_recorded)
+{
+	struct ways ways = ways_of(false, HEAP | BIT(WAY_EXACT));
+	enum way found[WAY_NR];
+
+	ways.exact_is_python = false;
+	cr_assert_eq(ways_cheaper(&ways, found), 4);
+	cr_expect_eq(found[0], WAY_EXACT);
+	cr_expect_eq(ways_next_step(&ways), WAY_EXACT);
+	ways.is_python = true;
+	cr_expect_eq(ways_next_step(&ways), WAY_INJECT);
 }
 
 /* The longest text has room, and names each way once. */
