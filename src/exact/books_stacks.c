@@ -53,7 +53,7 @@ struct slot_counts {
 	size_t count_nr, count_alloc;
 };
 
-/* Also of slots that are free: who takes one goes on with it. */
+/* A free slot keeps its counts, too: the thread that takes it next adds to them. */
 static int read_slot_counts(const struct books *books, struct slot_counts *ret)
 {
 	uint64_t at = BOOKS_AT_THREADS, data_end;

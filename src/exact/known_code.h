@@ -23,7 +23,7 @@
 struct books;
 struct known_code;
 
-/* `frames`: as many of a copied stack are kept. The books stay the caller's. Wakes nobody: the first list does. */
+/* Keeps at most `frames` frames of a copied stack. The caller still owns the books. The process waits until the first list is published. */
 int known_code__open(struct books *books, uint32_t frames, struct known_code **ret);
 void known_code__close(struct known_code *known); /* may be NULL */
 

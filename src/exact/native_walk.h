@@ -381,8 +381,8 @@ static void remember_frame(struct books_native *native, int at, const struct boo
 }
 
 /*
- * walk[n] is frame[at], and frames [other, at] are as they were: they follow in walk[]. What nobody needed may have changed:
- * their fp is found anew. Returns the place of the last one.
+ * walk[n] is frame[at], and frames [other, at] are as they were: they follow in walk[]. The memo
+ * checks an fp only where a frame needed it, so each fp is read again. Returns the place of the last one.
  */
 static int take_from_memo(struct books_native *native, int n, int at, int other)
 {

@@ -169,7 +169,7 @@ static const struct books_lane malloc_lane = {
 
 /* ---- the poll ---- */
 
-/* The program before was a shell, say. Only hooks in the tables of its allocators would record objects, and nobody puts them in now. */
+/* A shell, for instance, has become a Python. Its objects are not recorded: the hooks for them go in only when a program starts. */
 static void note_python_by_heap(struct collector *collector, const struct target *target)
 {
 	const struct process_identity *identity = &target->identity;
