@@ -185,7 +185,7 @@ $(SAMPLERS): src/sampler/preload.c $(wildcard src/sampler/*.h)
 $(EXACT): src/exact/exact_preload.c $(wildcard src/exact/*.h) src/sampler/next_allocator.h
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(SAMPLER_CFLAGS) -Ibpf $< $(SAMPLER_LDFLAGS) -Wl,-soname,$(@F) -o $@.new && mv -f $@.new $@
+	$(Q)$(CC) $(SAMPLER_CFLAGS) -mgeneral-regs-only -Ibpf $< $(SAMPLER_LDFLAGS) -Wl,-soname,$(@F) -o $@.new && mv -f $@.new $@
 
 # It is put into processes that run, and calls nothing. All of it lies in memory as it lies in the file; .bss has pages
 # of its own, as what follows the data in their last page is not zero.

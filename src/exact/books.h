@@ -112,15 +112,21 @@ struct books_frame {
 	uint32_t node, pad;
 };
 
-/*
- * A frame of native code in the memo of a thread; [0] is the outermost one. Where its return address lay, and what it was,
- * is in a table of its own, which a walk compares first.
- */
+/* A frame of native code. */
 struct books_native_frame {
 	uint64_t sp, pc, fp;
 	uint64_t fp_at; /* where fp was read; 0: the frame that was called has the same one */
 	uint32_t node;
 	uint32_t flags; /* enum books_frame_flag */
+};
+
+/* A frame in the memo of a thread: what a walk compares first, and the rest. */
+struct books_place {
+	uint64_t sp, pc; /* pc lies just below sp */
+};
+struct books_frame_rest {
+	uint64_t fp, fp_at;
+	uint32_t node, flags;
 };
 
 enum books_frame_flag {
@@ -133,6 +139,22 @@ enum books_frame_flag {
 
 #define BOOKS_NATIVE_DEEPEST 512
 
+/* How the caller of a return address is found, if by a common rule, and the node that the address had last. */
+struct books_step {
+	uint64_t pc;	 /* 0: none */
+	uint32_t cfa_at; /* the caller's stack pointer, from the own one on */
+	int32_t fp_at;	 /* where the caller's fp is saved, likewise; BOOKS_FP_SAME: nowhere */
+	union {
+		struct { uint32_t parent, node; };
+		uint64_t node_below; /* both, written at once */
+	};
+	uint64_t pad;
+};
+
+#define BOOKS_STEPS_SHIFT 11
+#define BOOKS_STEPS (1u << BOOKS_STEPS_SHIFT)
+#define BOOKS_FP_SAME (-1)
+
 /* Counts of a thread for a node, which are not added to its totals yet. */
 struct books_count {
 	uint32_t node, pad;
@@ -141,14 +163,36 @@ struct books_count {
 
 #define BOOKS_COUNTS 512
 
+#define BOOKS_TAIL_FRAMES 14
+
+/*
+ * The inner end of a walk that has come to a frame of the memo: from its first frame, which is at sp, pc, to that one. A thread
+ * that comes by some paths in turns has a tail for each.
+ */
+struct books_tail {
+	uint64_t sp, pc; /* sp 0: none */
+	uint32_t node;
+	uint32_t joined, joined_node; /* the frame in the memo, and its node */
+	uint32_t frame_nr;
+	struct {
+		uint64_t pc;
+		uint64_t at; /* its stack pointer, from the first frame's on */
+	} frame[BOOKS_TAIL_FRAMES]; /* the last one is the memo's */
+};
+
+#define BOOKS_TAILS 512
+
 struct books_native {
 	uint64_t stack_low, stack_high; /* can be read */
 	uint64_t own_low, own_high;	 /* the thread's own stack; 0, 0: not known */
 	uint64_t known_nr, closed_nr, replaced_nr; /* of the head, when the memo was made; the last one with closed_nr above */
-	struct { uint64_t place, word; } check[BOOKS_NATIVE_DEEPEST];
-	uint64_t needs_fp[BOOKS_NATIVE_DEEPEST / 64]; /* bit i: frame[i].fp was read at fp_at, and is needed */
-	struct books_native_frame frame[BOOKS_NATIVE_DEEPEST], walk[BOOKS_NATIVE_DEEPEST + 1];
+	struct books_place place[BOOKS_NATIVE_DEEPEST]; /* the memo; [0] is the outermost frame */
+	struct books_frame_rest rest[BOOKS_NATIVE_DEEPEST];
+	uint64_t special[BOOKS_NATIVE_DEEPEST / 64]; /* bit i: to compare place[i] is not enough */
+	struct books_native_frame walk[BOOKS_NATIVE_DEEPEST + 1]; /* [0] is the innermost frame */
 	struct books_count count[BOOKS_COUNTS];
+	struct books_step step[BOOKS_STEPS]; /* by pc */
+	struct books_tail tail[BOOKS_TAILS]; /* by the first frames */
 };
 
 struct books_child {
@@ -308,7 +352,7 @@ struct books_copy {
 #define BOOKS_AT_HEAD UINT64_C(0)
 #define BOOKS_AT_GONE (BOOKS_AT_HEAD + BOOKS_PAGE)
 #define BOOKS_AT_THREADS (BOOKS_AT_GONE + BOOKS_PAGE)
-#define BOOKS_THREAD_BYTES (UINT64_C(208) << 10)
+#define BOOKS_THREAD_BYTES (UINT64_C(288) << 10)
 #define BOOKS_AT_DIRECTORY (BOOKS_AT_THREADS + BOOKS_THREADS * BOOKS_THREAD_BYTES)
 #define BOOKS_AT_CHUNKS (BOOKS_AT_DIRECTORY + UINT64_C(4) * BOOKS_DIRECTORY_NR)
 #define BOOKS_AT_LEVELS (BOOKS_AT_CHUNKS + UINT64_C(8) * BOOKS_CHUNK_WORDS * BOOKS_CHUNKS_MAX)

@@ -48,12 +48,14 @@ static inline void enter_in_books(const struct hook *hook, uint64_t address, uin
 	struct books_thread *thread = hook->thread;
 	uint64_t word = BLOCK_IS_LIVE | (uint64_t)thread->slot << BLOCK_THREAD_SHIFT | hook->now << BLOCK_EPOCH_SHIFT, *place;
 	uint64_t begun = begin_timing(thread->allocations);
-	uint32_t node = count_allocation(hook, size, is_raw);
+	uint32_t node;
 
+	place = likely(is_small(address, size)) ? small_word(address) : NULL;
+	__builtin_prefetch(place, 1); /* it comes while the stack is walked */
+	node = count_allocation(hook, size, is_raw);
 	if (unlikely(node == BOOKS_NO_NODE))
 		count_books_loss(BOOKS_LOST_TRACEBACKS);
 	word |= node;
-	place = likely(is_small(address, size)) ? small_word(address) : NULL;
 	if (unlikely(place && *place) || unlikely(!place && find_large(address)))
 		forget_unseen_free(address, place);
 	if (likely(place))

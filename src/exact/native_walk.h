@@ -3,7 +3,8 @@
 #define ALLOCSNAP_EXACT_NATIVE_WALK_H
 
 /*
- * The walk over the stack of a thread by unwind tables, in the process itself.
+ * The walk over the stack of a thread by unwind tables, in the process itself. A file that includes it defines what
+ * native_stacks.h asks for.
  *
  * A thread keeps its last walk: for each frame its stack pointer, its return address, where that lay, and its node in the
  * trie. A walk is a function of its first registers and of the words that it reads. So where a new walk comes to a frame of
@@ -11,32 +12,19 @@
  * The words are compared without waiting for each other. From the first other one on, the walk goes on by rules, and may
  * meet the memo again further out.
  *
- * Words are read only from memory that is known to be readable: the thread's own stack, and stacks that the recorder has found
- * or that the kernel was asked about. Where the recorder has said nothing about some code yet, the stack is copied, and the
- * recorder walks it.
+ * A thread that comes by some paths in turns has for each of them the inner end of a walk (a tail), which is compared in the
+ * same way. And it keeps for each return address the rule that led on from it, and the node that it had last (a step).
  *
- * A file that includes it defines
- *
- *	BOOKS_MAIN_STACK_END	an address at the end of the main thread's stack
- *	BOOKS_MAIN_POINTER	the main thread's thread pointer
- *	BOOKS_MAY_CALL		whether a thread may make a system call: a filter (seccomp) may end the process there
+ * Where the recorder has said nothing about some code yet, the stack is copied, and the recorder walks it.
  */
 
-#include <errno.h>
-#include <sys/syscall.h>
-
-#include "exact/books_writer.h"
+#include "exact/native_memo.h"
 #include "exact/native_rules.h"
 
 struct unwind_memory {
 	const struct books_native *native;
 	uint64_t at; /* of the word that was read last */
 };
-
-static inline bool is_known_memory(const struct books_native *native, uint64_t address)
-{
-	return address - native->stack_low < native->stack_high - native->stack_low && !(address & 7);
-}
 
 static inline int unwind_memory__read(struct unwind_memory *memory, bpf_u64 address, bpf_u64 *ret_word)
 {
@@ -59,11 +47,6 @@ static inline int unwind_memory__read(struct unwind_memory *memory, bpf_u64 addr
 static struct native_rule {
 	uint64_t check, word;
 } native_rule[1u << NATIVE_RULES_SHIFT];
-
-static inline const struct books_known *books_known(uint32_t nr)
-{
-	return BOOKS_AS(struct books_known, BOOKS_AT_KNOWN + nr % 2 * BOOKS_KNOWN_BYTES);
-}
 
 /* *ret_word: a rule, or UNWIND_MISS(). False: the recorder has not said yet. */
 static __attribute__((noinline)) bool find_native_rule(uint64_t address, uint64_t *ret_word)
@@ -107,125 +90,6 @@ static inline int native_rule_at(const struct books_native *native, uint64_t add
 	return UNWIND_GOES_ON;
 }
 
-/* ---- stacks ---- */
-
-#define MAIN_STACK_MOST (UINT64_C(128) << 20) /* below its end nothing else is mapped (mmap_base(), arch/x86/mm/mmap.c) */
-#define OWN_STACK_MOST (UINT64_C(64) << 20)
-#define OTHER_STACK_MOST (UINT64_C(1) << 20) /* until the recorder has said where it ends */
-
-/*
- * Whether the kernel can read a word there. It reads the set before it looks at what to do with it, and ~0 is nothing to do:
- * so nothing changes (rt_sigprocmask(), kernel/signal.c). A thread asks once about a page of its stack.
- */
-static bool is_readable(uint64_t address)
-{
-	register uint64_t bytes __asm__("r10") = sizeof(uint64_t);
-	int64_t result;
-
-	if (!BOOKS_MAY_CALL)
-		return false;
-	__asm__ volatile("syscall" : "=a"(result)
-			 : "a"(SYS_rt_sigprocmask), "D"(~UINT64_C(0)), "S"(address), "d"(UINT64_C(0)), "r"(bytes)
-			 : "rcx", "r11", "memory");
-	return result == -EINVAL; /* a filter of system calls may answer anything else */
-}
-
-/* The first page of [page, end) that cannot be read; or end. */
-static uint64_t end_of_readable(uint64_t page, uint64_t end)
-{
-	while (page < end && is_readable(page))
-		page += BOOKS_PAGE;
-	return page < end ? page : end;
-}
-
-/* The stack is there as long as the thread. Another one may be unmapped at any time while the thread is not on it. */
-static inline bool is_on_lasting_stack(const struct books_native *native)
-{
-	return native->stack_high == native->own_high || native->stack_high == (BOOKS_MAIN_STACK_END & ~UINT64_C(7));
-}
-
-/* Where the lasting stack of an address ends. 0: the address is on another stack. */
-static uint64_t end_of_lasting_stack(const struct books_native *native, uint64_t address)
-{
-	if (BOOKS_MAIN_STACK_END - address < MAIN_STACK_MOST)
-		return BOOKS_MAIN_STACK_END;
-	return address - native->own_low < native->own_high - native->own_low ? native->own_high : 0;
-}
-
-static void use_stack(struct books_native *native, uint64_t low, uint64_t high)
-{
-	native->stack_low = low;
-	native->stack_high = high;
-}
-
-/* The main thread's stack ends where the kernel has put what the program begins with. */
-static bool find_main_stack(struct books_native *native, uint64_t sp)
-{
-	uint64_t end = BOOKS_MAIN_STACK_END & ~UINT64_C(7);
-
-	if (end - sp > MAIN_STACK_MOST)
-		return false;
-	use_stack(native, sp & ~(BOOKS_PAGE - 1), end);
-	return true;
-}
-
-/*
- * The C library's part of a thread ends its stack (glibc, musl): the thread pointer leads there. The main thread's part lies
- * apart, and what is below it may be any stack, that is unmapped at any time. 0: the main thread's.
- */
-static inline uint64_t end_of_own_stack(void)
-{
-	return own_thread_pointer() == BOOKS_MAIN_POINTER ? 0 : own_thread_pointer() & ~UINT64_C(7);
-}
-
-static void use_own_stack(struct books_native *native, uint64_t low, uint64_t high)
-{
-	native->own_low = low;
-	native->own_high = high;
-	use_stack(native, low, high);
-}
-
-/* Stacks that the recorder has found. */
-static bool find_known_stack(struct books_native *native, uint64_t sp)
-{
-	uint32_t nr = __atomic_load_n(&HEAD->known_nr, __ATOMIC_ACQUIRE);
-	const struct books_known *known = books_known(nr);
-	uint32_t range_nr = LOAD(known->range_nr);
-
-	for (uint32_t i = 0; i < range_nr && i < BOOKS_RANGES_MAX; i++) {
-		use_stack(native, LOAD(known->range[i].start), LOAD(known->range[i].end));
-		if (!is_known_memory(native, sp))
-			continue;
-		if (end_of_own_stack() > sp && is_known_memory(native, end_of_own_stack() - 8))
-			use_own_stack(native, sp & ~(BOOKS_PAGE - 1), end_of_own_stack());
-		return LOAD(HEAD->known_nr) == nr;
-	}
-	return false;
-}
-
-static bool find_own_stack(struct books_native *native, uint64_t sp)
-{
-	uint64_t page = sp & ~(BOOKS_PAGE - 1), top = end_of_own_stack();
-	uint64_t end = native->own_high ? native->own_low : top;
-
-	if (!top || end - page > OWN_STACK_MOST || end_of_readable(page, end) != end)
-		return false;
-	use_own_stack(native, page, top);
-	return true;
-}
-
-/* Which memory from a place in a stack on can be read. */
-static __attribute__((noinline)) void find_stack(struct books_native *native, uint64_t sp)
-{
-	uint64_t page = sp & ~(BOOKS_PAGE - 1);
-
-	use_stack(native, native->own_low, native->own_high);
-	if (is_known_memory(native, sp) || find_main_stack(native, sp) || find_known_stack(native, sp) || find_own_stack(native, sp))
-		return;
-	use_stack(native, page, end_of_readable(page, page + OTHER_STACK_MOST));
-	__atomic_store_n(&HEAD->wanted_stack, sp, __ATOMIC_RELAXED);
-}
-
 /* ---- one step ---- */
 
 /* walk[at] uses fp: so do the frames that have handed it on. */
@@ -264,6 +128,57 @@ static inline bool restores_fp(struct unwind_rule rule, bool was_lost)
 	       (rule.fp_kind == UNWIND_FP_AT_FP && !was_lost);
 }
 
+static inline struct books_step *step_of(struct books_native *native, uint64_t pc)
+{
+	return &native->step[(pc ^ pc >> BOOKS_STEPS_SHIFT) % BOOKS_STEPS];
+}
+
+/* Keeps a rule by which most frames are found: all that it reads lies between two stack pointers. */
+static void keep_step(struct books_native *native, uint64_t pc, struct unwind_rule rule)
+{
+	struct books_step *step = step_of(native, pc);
+	int fp_at = rule.fp_kind == UNWIND_FP_AT_CFA ? rule.cfa_off + rule.fp_off : rule.fp_off;
+
+	if (rule.cfa_kind != UNWIND_CFA_SP || rule.cfa_off <= 0 || rule.cfa_off & 7)
+		return;
+	if (rule.fp_kind == UNWIND_FP_SAME)
+		fp_at = BOOKS_FP_SAME;
+	else if ((rule.fp_kind != UNWIND_FP_AT_CFA && rule.fp_kind != UNWIND_FP_AT_SP) || fp_at < 0 || fp_at >= rule.cfa_off ||
+		 fp_at & 7)
+		return;
+	*(volatile uint64_t *)&step->pc = 0; /* a signal handler may jump out of here */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	step->cfa_at = rule.cfa_off;
+	step->fp_at = fp_at;
+	step->node_below = BOOKS_NO_NODE;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	*(volatile uint64_t *)&step->pc = pc;
+}
+
+static inline bool is_plain_frame(const struct books_native_frame *frame)
+{
+	return likely(!(frame->flags & (BOOKS_FRAME_EXACT | BOOKS_FRAME_GUESSED)));
+}
+
+/* As step_natively(), by what is kept of walk[at].pc. False: there is nothing. */
+static inline bool step_as_before(struct books_native *native, int at)
+{
+	struct books_native_frame *from = &native->walk[at];
+	const struct books_step *step = step_of(native, from->pc);
+	uint64_t sp = from->sp + step->cfa_at, fp_at = from->sp + step->fp_at;
+	bool is_saved = step->fp_at != BOOKS_FP_SAME;
+
+	if (unlikely(step->pc != from->pc) || !is_plain_frame(from) || unlikely(!is_known_memory(native, sp - 8)) ||
+	    unlikely(from->sp < native->stack_low))
+		return false;
+	from[1].sp = sp;
+	from[1].pc = word_at(sp - 8);
+	from[1].fp = word_at(is_saved ? fp_at : (uint64_t)&from->fp);
+	from[1].fp_at = is_saved ? fp_at : 0;
+	from[1].flags = is_saved ? 0 : from->flags & BOOKS_FRAME_FP_LOST;
+	return true;
+}
+
 /* From walk[at] to walk[at + 1]. Returns UNWIND_GOES_ON, or why there is no caller. */
 static int step_natively(struct books_native *native, int at)
 {
@@ -286,6 +201,8 @@ static int step_natively(struct books_native *native, int at)
 		flags = BOOKS_FRAME_GUESSED;
 		restores = true;
 	} else {
+		if (is_plain_frame(from))
+			keep_step(native, from->pc, rule);
 		end = unwind_step(rule, &frame, &memory);
 		restores = restores_fp(rule, was_lost);
 		if (rule.cfa_kind > UNWIND_CFA_PLT)
@@ -300,104 +217,6 @@ static int step_natively(struct books_native *native, int at)
 	if (unlikely(!is_known_memory(native, frame.sp)) && frame.is_exact) /* from an alternate stack */
 		find_stack(native, frame.sp);
 	return UNWIND_GOES_ON;
-}
-
-/* ---- the memo ---- */
-
-static uint64_t never_same = 1;
-
-static inline bool is_changed(const struct books_native *native, int i)
-{
-	return word_at(native->check[i].place) != native->check[i].word;
-}
-
-/* Whether fp, which frame[i] and those further out need, is where it was, and the same. */
-static int first_changed_fp(const struct books_native *native, int from, int other)
-{
-	for (int i = from; i >= other; i--)
-		if (native->needs_fp[i / 64] >> i % 64 & 1 && word_at(native->frame[i].fp_at) != native->frame[i].fp)
-			return i + 1;
-	return other;
-}
-
-static inline bool needs_any_fp(const struct books_native *native, int from)
-{
-	uint64_t bits = 0;
-
-	for (int i = from / 64; i >= 0; i--)
-		bits |= native->needs_fp[i];
-	return bits;
-}
-
-/* Reads no word that a walk would not read: another stack may lie there now, that ends before the last one. */
-static __attribute__((noinline)) int first_changed_one_by_one(const struct books_native *native, int at)
-{
-	int i = at - 1;
-
-	while (i >= 0 && !is_changed(native, i) && first_changed_fp(native, i, i) == i)
-		i--;
-	return i + 1;
-}
-
-/*
- * frame[at] is a frame of now. Returns 0 if all further out are as they were; otherwise frame[result … at] are, and the one
- * before them is not.
- */
-static inline int first_changed(const struct books_native *native, int at)
-{
-	int i = at - 1;
-
-	if (unlikely(!is_on_lasting_stack(native)))
-		return first_changed_one_by_one(native, at);
-	while (i >= 3 && !(is_changed(native, i) | is_changed(native, i - 1) | is_changed(native, i - 2) | is_changed(native, i - 3)))
-		i -= 4;
-	while (i >= 0 && !is_changed(native, i))
-		i--;
-	return at && needs_any_fp(native, at - 1) ? first_changed_fp(native, at - 1, i + 1) : i + 1;
-}
-
-static inline bool is_frame_of_memo(const struct books_native_frame *known, const struct books_native_frame *frame)
-{
-	bool needs_fp = known->flags & BOOKS_FRAME_NEEDS_FP;
-
-	return known->sp == frame->sp && known->pc == frame->pc && !((known->flags | frame->flags) & BOOKS_FRAME_EXACT) &&
-	       !((known->flags ^ frame->flags) & BOOKS_FRAME_GUESSED) &&
-	       (!needs_fp || (!(frame->flags & BOOKS_FRAME_FP_LOST) && known->fp == frame->fp));
-}
-
-static void remember_frame(struct books_native *native, int at, const struct books_native_frame *frame, uint32_t node)
-{
-	bool is_unchecked = frame->flags & (BOOKS_FRAME_UNCHECKED | BOOKS_FRAME_EXACT);
-	uint64_t bit = UINT64_C(1) << at % 64;
-
-	native->frame[at] = *frame;
-	native->frame[at].node = node;
-	native->check[at].place = is_unchecked ? (uint64_t)&never_same : frame->sp - 8;
-	native->check[at].word = is_unchecked ? 0 : frame->pc;
-	if (frame->flags & BOOKS_FRAME_NEEDS_FP && frame->fp_at)
-		native->needs_fp[at / 64] |= bit;
-	else
-		native->needs_fp[at / 64] &= ~bit;
-}
-
-/*
- * walk[n] is frame[at], and frames [other, at] are as they were: they follow in walk[]. The memo
- * checks an fp only where a frame needed it, so each fp is read again. Returns the place of the last one.
- */
-static int take_from_memo(struct books_native *native, int n, int at, int other)
-{
-	for (int i = at - 1; i >= other; i--) {
-		struct books_native_frame *last = &native->walk[n++];
-
-		native->walk[n] = native->frame[i];
-		if (native->walk[n].fp_at) {
-			native->walk[n].fp = word_at(native->walk[n].fp_at);
-		} else if (!(native->walk[n].flags & BOOKS_FRAME_FP_LOST)) {
-			native->walk[n].fp = last->fp;
-			native->walk[n].flags |= last->flags & BOOKS_FRAME_FP_LOST;
-		}
-	}
-	return n;
 }
 
 /* ---- nodes ---- */
@@ -418,6 +237,21 @@ static inline uint64_t word_of_frame(const struct books_native_frame *frame)
 {
 	return BOOKS_PC(frame->pc) | (frame->flags & BOOKS_FRAME_GUESSED ? BOOKS_PC_GUESSED : 0) |
 	       (frame->flags & BOOKS_FRAME_EXACT ? BOOKS_PC_EXACT : 0);
+}
+
+/* The node of a frame below the one of its caller. */
+static inline uint32_t node_of_frame(struct books_thread *thread, uint32_t parent, const struct books_native_frame *frame)
+{
+	struct books_step *step = step_of(&thread->native, frame->pc);
+	bool is_kept = likely(step->pc == frame->pc) && is_plain_frame(frame);
+	uint32_t node;
+
+	if (is_kept && likely(step->parent == parent))
+		return step->node;
+	node = native_child(thread, parent, word_of_frame(frame));
+	if (is_kept && node != BOOKS_NO_NODE)
+		__atomic_store_n(&step->node_below, parent | (uint64_t)node << 32, __ATOMIC_RELAXED);
+	return node;
 }
 
 /* From the first frame on. The end of a stack that was known may be another one's now. */
@@ -455,15 +289,92 @@ static uint32_t copy_stack(const struct books_native *native)
 	return find_or_add_node(0, BOOKS_END_WORD(BOOKS_END_COPIED, at / 8));
 }
 
+/* ---- tails ---- */
+
+#define TAIL_KEYS 2 /* callers of the first frame that choose its place: many functions call the allocator by one wrapper */
+
+static inline struct books_tail *tail_of(struct books_native *native, const struct books_native_frame *first)
+{
+	uint64_t pc = first->pc, sp = first->sp;
+
+	for (int i = 0; i < TAIL_KEYS; i++) {
+		const struct books_step *step = step_of(native, pc);
+		uint64_t caller = sp + step->cfa_at;
+
+		if (unlikely(step->pc != pc) || unlikely(!is_known_memory(native, caller - 8)))
+			break;
+		sp = caller;
+		pc = word_at(sp - 8);
+	}
+	return &native->tail[(pc ^ sp >> 4 ^ pc >> 9) % BOOKS_TAILS];
+}
+
+/*
+ * The node of a walk if its inner end is as it was in a walk before, and the rest is as the memo has it; else BOOKS_NO_NODE. A
+ * frame that was found by its fp is in no tail: so all that the walk would read is compared.
+ */
+static inline uint32_t node_by_tail(struct books_native *native, const struct books_native_frame *first, uint32_t frame_nr)
+{
+	const struct books_tail *tail = tail_of(native, first);
+	uint32_t n = tail->frame_nr, m = tail->joined;
+	uint64_t differ = 0;
+
+	if (tail->sp != first->sp || tail->pc != first->pc || unlikely(n - 1 >= BOOKS_TAIL_FRAMES) || m >= frame_nr ||
+	    unlikely(!is_on_lasting_stack(native)) || unlikely(!is_known_memory(native, first->sp)) ||
+	    unlikely(!is_known_memory(native, native->place[m].sp - 8)))
+		return BOOKS_NO_NODE;
+	for (uint32_t i = 0; i < n; i++)
+		differ |= word_at(first->sp + tail->frame[i].at - 8) ^ tail->frame[i].pc;
+	differ |= native->place[m].sp ^ (first->sp + tail->frame[n - 1].at);
+	differ |= native->place[m].pc ^ tail->frame[n - 1].pc;
+	differ |= native->rest[m].node ^ tail->joined_node;
+	differ |= native->rest[m].flags & (BOOKS_FRAME_NEEDS_FP | BOOKS_FRAME_EXACT | BOOKS_FRAME_GUESSED);
+	return differ || first_changed(native, m) ? BOOKS_NO_NODE : tail->node;
+}
+
+/* walk[n] is the frame m of the memo. */
+static void keep_tail(struct books_native *native, int n, int m, uint32_t node)
+{
+	const struct books_native_frame *walk = native->walk;
+	struct books_tail *tail = tail_of(native, walk);
+	uint32_t flags = 0;
+
+	for (int i = 0; i <= n; i++)
+		flags |= walk[i].flags;
+	if (flags & ~(uint32_t)BOOKS_FRAME_FP_LOST)
+		return;
+	*(volatile uint64_t *)&tail->sp = 0; /* a signal handler may jump out of here */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	tail->pc = walk->pc;
+	tail->node = node;
+	tail->joined = m;
+	tail->joined_node = native->rest[m].node;
+	tail->frame_nr = n;
+	for (int i = 0; i < n; i++) {
+		tail->frame[i].pc = walk[i + 1].pc;
+		tail->frame[i].at = walk[i + 1].sp - walk->sp;
+	}
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	*(volatile uint64_t *)&tail->sp = walk->sp;
+}
+
 /* ---- the walk ---- */
 
 /* The lists of the recorder have changed, or the thread has just begun. */
 static __attribute__((noinline)) void forget_native_memo(struct books_thread *thread, uint32_t known_nr, uint64_t closed_nr)
 {
+	uint64_t replaced_nr = LOAD(HEAD->replaced_nr) | closed_nr << 32;
+
+	if (thread->native.replaced_nr != replaced_nr) {
+		for (unsigned int i = 0; i < BOOKS_STEPS; i++)
+			thread->native.step[i].pc = 0;
+		for (unsigned int i = 0; i < BOOKS_TAILS; i++)
+			thread->native.tail[i].sp = 0;
+	}
 	thread->frame_nr = 0;
 	thread->native.known_nr = known_nr;
 	thread->native.closed_nr = closed_nr;
-	thread->native.replaced_nr = LOAD(HEAD->replaced_nr) | closed_nr << 32;
+	thread->native.replaced_nr = replaced_nr;
 	thread->native.stack_low = thread->native.stack_high = 0;
 }
 
@@ -471,7 +382,7 @@ static __attribute__((noinline)) void forget_native_memo(struct books_thread *th
 static uint32_t nodes_without_memo(struct books_thread *thread, uint32_t node, int n)
 {
 	for (; n >= 0; n--)
-		node = native_child(thread, node, word_of_frame(&thread->native.walk[n]));
+		node = node_of_frame(thread, node, &thread->native.walk[n]);
 	return node;
 }
 
@@ -489,10 +400,10 @@ static int collect_native_frames(struct books_native *native, int frame_nr, int 
 	int m = frame_nr - 1, n = 0, other;
 
 	for (*ret_end = UNWIND_GOES_ON; *ret_end == UNWIND_GOES_ON;) {
-		while (m >= 0 && native->frame[m].sp < native->walk[n].sp)
+		while (m >= 0 && native->place[m].sp < native->walk[n].sp)
 			m--;
-		if (m >= 0 && is_frame_of_memo(&native->frame[m], &native->walk[n])) {
-			if (native->frame[m].flags & BOOKS_FRAME_NEEDS_FP)
+		if (m >= 0 && is_frame_of_memo(native, m, &native->walk[n])) {
+			if (native->rest[m].flags & BOOKS_FRAME_NEEDS_FP)
 				note_fp_use(native->walk, n);
 			other = first_changed(native, m);
 			if (!other)
@@ -504,7 +415,10 @@ static int collect_native_frames(struct books_native *native, int frame_nr, int 
 				m = -1; /* more than there is room for: as many as without a memo */
 			}
 		}
-		*ret_end = n < BOOKS_NATIVE_DEEPEST - 1 ? step_natively(native, n) : UNWIND_BUSY;
+		if (unlikely(n >= BOOKS_NATIVE_DEEPEST - 1))
+			*ret_end = UNWIND_BUSY;
+		else if (unlikely(!step_as_before(native, n)))
+			*ret_end = step_natively(native, n);
 		n += *ret_end == UNWIND_GOES_ON;
 	}
 	*ret_n = n;
@@ -514,7 +428,7 @@ static int collect_native_frames(struct books_native *native, int frame_nr, int 
 static __attribute__((noinline)) uint32_t walk_natively(struct books_thread *thread, const struct books_native_frame *first)
 {
 	struct books_native *native = &thread->native;
-	int n, end, m, frame_nr = thread->frame_nr;
+	int n, end, m, at, frame_nr = thread->frame_nr;
 	uint32_t node;
 	bool is_sure;
 
@@ -535,21 +449,24 @@ static __attribute__((noinline)) uint32_t walk_natively(struct books_thread *thr
 	if (unlikely(end == UNWIND_BUSY))
 		count_books_loss(BOOKS_DEEP);
 	thread->steps += n;
-	node = m >= 0 ? native->frame[m].node : end_node(thread, end);
+	node = m >= 0 ? native->rest[m].node : end_node(thread, end);
 	if (unlikely(m + n + 2 >= BOOKS_NATIVE_DEEPEST) || unlikely(end == UNWIND_BUSY))
 		return nodes_without_memo(thread, node, n - (m >= 0));
 	is_sure = m >= 0 || end == UNWIND_ROOT || !(native->walk[n].flags & BOOKS_FRAME_UNCHECKED);
-	if (m >= 0) {
-		remember_frame(native, m, &native->walk[n--], node);
-	} else if (end == UNWIND_NO_CODE && n && !(native->walk[n].flags & BOOKS_FRAME_EXACT)) {
+	forget_special(native, m >= 0 ? m : 0);
+	at = m;
+	if (m >= 0)
+		remember_frame(native, m, &native->walk[n], node);
+	else if (end == UNWIND_NO_CODE && n && !(native->walk[n].flags & BOOKS_FRAME_EXACT))
 		n--; /* it is no frame */
+	for (int i = m >= 0 ? n - 1 : n; i >= 0; i--) {
+		node = node_of_frame(thread, node, &native->walk[i]);
+		remember_frame(native, ++at, &native->walk[i], node);
 	}
-	for (; n >= 0; n--) {
-		node = native_child(thread, node, word_of_frame(&native->walk[n]));
-		remember_frame(native, ++m, &native->walk[n], node);
-	}
+	if (m >= 0 && n > 0 && n <= BOOKS_TAIL_FRAMES && node != BOOKS_NO_NODE)
+		keep_tail(native, n, m, node);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	thread->frame_nr = is_sure && node != BOOKS_NO_NODE ? m + 1 : 0;
+	thread->frame_nr = is_sure && node != BOOKS_NO_NODE ? at + 1 : 0;
 	return node;
 }
 
@@ -558,15 +475,17 @@ static inline uint32_t walk_native_by_memo(struct books_thread *thread, const ui
 {
 	const struct books_native_frame first = { .sp = (uint64_t)(frame + 2), .pc = frame[1], .fp = frame[0] };
 	struct books_native *native = &thread->native;
-	uint32_t known_nr = LOAD(HEAD->known_nr);
+	uint32_t known_nr = LOAD(HEAD->known_nr), node = BOOKS_NO_NODE;
 	uint64_t closed_nr = LOAD(HEAD->closed_nr);
 	int m = (int)thread->frame_nr - 1;
 
 	if (unlikely(known_nr != native->known_nr) || unlikely(closed_nr != native->closed_nr))
 		forget_native_memo(thread, known_nr, closed_nr);
-	else if (m >= 0 && is_frame_of_memo(&native->frame[m], &first) && !first_changed(native, m))
-		return native->frame[m].node;
-	return walk_natively(thread, &first);
+	else if (m >= 0 && is_frame_of_memo(native, m, &first) && !first_changed(native, m))
+		return native->rest[m].node;
+	else if (m >= 0)
+		node = node_by_tail(native, &first, m + 1);
+	return likely(node != BOOKS_NO_NODE) ? node : walk_natively(thread, &first);
 }
 
 #ifndef walk_native /* tests compare it */

@@ -44,7 +44,7 @@ static struct books_thread *plain_thread(const struct books_thread *thread)
 		plain = mmap(NULL, sizeof(*plain), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	plain->native.own_low = thread->native.own_low;
 	plain->native.own_high = thread->native.own_high;
-	plain->native.known_nr = UINT64_MAX;
+	plain->native.known_nr = plain->native.replaced_nr = UINT64_MAX; /* no memo, no steps, no tails */
 	return plain;
 }
 
