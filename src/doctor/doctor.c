@@ -468,7 +468,7 @@ static void put_exact_memory(struct emitter *out, const struct exact_plan *plan,
 
 	emit_line(out, "  memory: for blocks of up to 512 bytes %s%s; %" PRIu64 " bytes a larger block, %" PRIu64
 		  " bytes a node of the trie, up to %s for each of %" PRIu64 " thread%s",
-		  plan->small_bytes_most ? "now up to " : plan->is_python ? "half of its arenas" : "half of the memory that they lie in",
+		  plan->small_bytes_most ? "now up to " : plan->is_python ? "a quarter to half of its arenas" : "a quarter of the memory that they lie in, or half if most have up to 16",
 		  plan->small_bytes_most ? format_size(small, plan->small_bytes_most, false) : "", plan->large_block_bytes,
 		  plan->node_bytes, format_size(thread, plan->thread_bytes_most, false), thread_nr, plural(thread_nr));
 }

@@ -8,7 +8,9 @@
  *
  *	head			counts, and what the recorder says to the hooks
  *	threads			a slot for each thread: its memo of its last walk, and its totals
- *	directory, chunks	the shadow of the heap: a word for each 16 bytes of addresses; small blocks
+ *	directory, chunks	the shadow of the heap: a word for each 32 bytes of addresses; small blocks. Where two blocks begin
+ *				there, the other one's word lies in the second half of the chunk
+ *	seconds			64 bits for each chunk: which pages of its second half have words
  *	levels			a hash of addresses: larger blocks. A full neighbourhood makes the next level, of double size
  *	handed			blocks that were freed while a snapshot was read that they belong to
  *	buckets, nodes		the trie of tracebacks: a node is a frame and the node of its caller, and totals
@@ -38,7 +40,8 @@ enum books_kind {
 
 /* ---- the word of a block ---- */
 
-#define BLOCK_NODE_BITS 25	/* where its traceback ends in the trie */
+#define BLOCK_NODE_BITS 24	/* where its traceback ends in the trie */
+#define BLOCK_IS_ODD (UINT64_C(1) << 24) /* a small block that begins in the second half of its 32 bytes */
 #define BLOCK_SIZE_SHIFT 25
 #define BLOCK_SIZE_BITS 10	/* small blocks only */
 #define BLOCK_IS_LIVE (UINT64_C(1) << 35)
@@ -85,7 +88,8 @@ struct books_head {
 	uint32_t known_nr, replaced_nr;
 	uint64_t pad2[4];
 	/* By the hooks, on another line of the cache. */
-	uint32_t chunk_nr, level_nr, node_nr, code_nr, handed_nr, pad3;
+	uint32_t chunk_nr, level_nr, node_nr, code_nr, handed_nr;
+	uint32_t has_seconds; /* a second half of a chunk has words */
 	uint64_t text_bytes;
 	uint32_t codes_lock;
 	uint32_t gone_nr; /* code objects that have ended */
@@ -230,7 +234,9 @@ struct books_thread {
 /* ---- blocks ---- */
 
 #define BOOKS_CHUNK_SHIFT 20 /* of addresses */
-#define BOOKS_CHUNK_WORDS (1u << (BOOKS_CHUNK_SHIFT - 4))
+#define BOOKS_CHUNK_LINES (1u << (BOOKS_CHUNK_SHIFT - 5)) /* of 32 bytes */
+#define BOOKS_CHUNK_WORDS (2 * BOOKS_CHUNK_LINES)
+#define BOOKS_CHUNK_PAGE_SHIFT 14 /* of addresses: of a page of the second half, for which there is a bit */
 #define BOOKS_CHUNKS_MAX (1u << 14) /* 16 GiB of small blocks */
 #define BOOKS_ADDRESS_BITS 47
 #define BOOKS_DIRECTORY_NR (1u << (BOOKS_ADDRESS_BITS - BOOKS_CHUNK_SHIFT))
@@ -354,7 +360,8 @@ struct books_copy {
 #define BOOKS_AT_THREADS (BOOKS_AT_GONE + BOOKS_PAGE)
 #define BOOKS_THREAD_BYTES (UINT64_C(288) << 10)
 #define BOOKS_AT_DIRECTORY (BOOKS_AT_THREADS + BOOKS_THREADS * BOOKS_THREAD_BYTES)
-#define BOOKS_AT_CHUNKS (BOOKS_AT_DIRECTORY + UINT64_C(4) * BOOKS_DIRECTORY_NR)
+#define BOOKS_AT_SECONDS (BOOKS_AT_DIRECTORY + UINT64_C(4) * BOOKS_DIRECTORY_NR)
+#define BOOKS_AT_CHUNKS (BOOKS_AT_SECONDS + UINT64_C(8) * BOOKS_CHUNKS_MAX)
 #define BOOKS_AT_LEVELS (BOOKS_AT_CHUNKS + UINT64_C(8) * BOOKS_CHUNK_WORDS * BOOKS_CHUNKS_MAX)
 #define BOOKS_AT_HANDED (BOOKS_AT_LEVELS + sizeof(struct books_large) * BOOKS_LEVEL_AT(BOOKS_LEVELS_MAX))
 #define BOOKS_AT_BUCKETS (BOOKS_AT_HANDED + sizeof(struct books_large) * BOOKS_HANDED_MAX)

@@ -18,8 +18,8 @@
 /* The allocator gives an address that the books still have: the free before was not seen. */
 static __attribute__((noinline)) void forget_unseen_free(uint64_t address, uint64_t *place)
 {
-	struct books_large *large = place && *place ? NULL : find_large(address);
-	uint64_t word = large ? large->word : place ? *place : 0;
+	struct books_large *large = place ? NULL : find_large(address);
+	uint64_t word = large ? large->word : *place;
 
 	if (word & BLOCK_IS_LIVE)
 		count_books_loss(BOOKS_UNSEEN_FREES);
@@ -47,20 +47,24 @@ static inline void enter_in_books(const struct hook *hook, uint64_t address, uin
 {
 	struct books_thread *thread = hook->thread;
 	uint64_t word = BLOCK_IS_LIVE | (uint64_t)thread->slot << BLOCK_THREAD_SHIFT | hook->now << BLOCK_EPOCH_SHIFT, *place;
+	struct books_large block = { address, 0, size };
 	uint64_t begun = begin_timing(thread->allocations);
 	uint32_t node;
 
-	place = likely(is_small(address, size)) ? small_word(address) : NULL;
+	place = likely(is_small(address, size)) ? first_word(address) : NULL;
 	__builtin_prefetch(place, 1); /* it comes while the stack is walked */
 	node = count_allocation(hook, size, is_raw);
 	if (unlikely(node == BOOKS_NO_NODE))
 		count_books_loss(BOOKS_LOST_TRACEBACKS);
 	word |= node;
-	if (unlikely(place && *place) || unlikely(!place && find_large(address)))
-		forget_unseen_free(address, place);
 	if (likely(place))
-		__atomic_store_n(place, word | size << BLOCK_SIZE_SHIFT, __ATOMIC_RELAXED);
-	else if (!put_in_books(&(struct books_large){ address, word, size }))
+		place = word_to_write(address, place);
+	if (place ? unlikely(*place) : unlikely(find_large(address) != NULL))
+		forget_unseen_free(address, place);
+	block.word = word;
+	if (likely(place))
+		__atomic_store_n(place, small_word_of(&block), __ATOMIC_RELAXED);
+	else if (!put_in_books(&block))
 		count_books_loss(BOOKS_LOST_BLOCKS);
 	thread->latest = address;
 	thread->allocations++;
@@ -135,7 +139,7 @@ static inline uint64_t leave_block(const struct hook *hook, uint64_t address, ui
 static __attribute__((noinline)) void put_back(const struct hook *hook, uint64_t address, uint64_t word, uint64_t size)
 {
 	hook->thread->frees--;
-	word &= ~(SIZE_BITS | BLOCK_IS_CODE) & ((UINT64_C(1) << BLOCK_EPOCH_SHIFT) - 1);
+	word &= ~(SIZE_BITS | BLOCK_IS_ODD | BLOCK_IS_CODE) & ((UINT64_C(1) << BLOCK_EPOCH_SHIFT) - 1);
 	if (!put_in_books(&(struct books_large){ address, word | hook->now << BLOCK_EPOCH_SHIFT, size }))
 		count_books_loss(BOOKS_LOST_BLOCKS);
 }

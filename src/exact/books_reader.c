@@ -493,7 +493,8 @@ static int read_words(void *read_, const void *words, uint64_t first, uint64_t n
 
 	for (uint64_t i = 0; i < nr && !err; i++)
 		if (word[i] & BLOCK_IS_LIVE)
-			err = add_books_block(read->books, read->address + (first + i) * 16, word[i], BLOCK_SIZE(word[i]));
+			err = add_books_block(read->books, read->address + (first + i) % BOOKS_CHUNK_LINES * 32 + !!(word[i] & BLOCK_IS_ODD) * 16,
+					      word[i], BLOCK_SIZE(word[i]));
 	return err;
 }
 

@@ -221,15 +221,73 @@ static inline uint32_t *chunk_of(uint64_t address)
 	return BOOKS_AS(uint32_t, BOOKS_AT_DIRECTORY) + (address >> BOOKS_CHUNK_SHIFT) % BOOKS_DIRECTORY_NR;
 }
 
-/* The word of an address. NULL: none there had one. */
-static inline uint64_t *small_word(uint64_t address)
+static inline uint64_t half_bit(uint64_t address)
+{
+	return (address & 16) * (BLOCK_IS_ODD / 16);
+}
+
+static inline bool is_word_of(uint64_t word, uint64_t address)
+{
+	return word && !((word ^ half_bit(address)) & BLOCK_IS_ODD);
+}
+
+/* The first word of the 32 bytes of an address. NULL: none there had one. */
+static inline uint64_t *first_word(uint64_t address)
 {
 	uint32_t chunk = __atomic_load_n(chunk_of(address), __ATOMIC_ACQUIRE);
 
 	if (!chunk || (address & 15))
 		return NULL;
-	return BOOKS_AS(uint64_t, BOOKS_AT_CHUNKS) + UINT64_C(1) * (chunk - 1) * BOOKS_CHUNK_WORDS +
-	       (address >> 4) % BOOKS_CHUNK_WORDS;
+	return BOOKS_AS(uint64_t, BOOKS_AT_CHUNKS) + UINT64_C(1) * (chunk - 1) * BOOKS_CHUNK_WORDS + (address >> 5) % BOOKS_CHUNK_LINES;
+}
+
+/* Which pages of a chunk have second words: no other page is read, as that would make it. */
+static inline uint64_t *second_bits(uint64_t address)
+{
+	return BOOKS_AS(uint64_t, BOOKS_AT_SECONDS) + (LOAD(*chunk_of(address)) - 1) % BOOKS_CHUNKS_MAX;
+}
+
+static inline uint64_t second_bit(uint64_t address)
+{
+	return UINT64_C(1) << (address >> BOOKS_CHUNK_PAGE_SHIFT) % 64;
+}
+
+/* The block's word if it is the second one of its 32 bytes; else NULL. */
+static __attribute__((noinline)) uint64_t *find_second_word(uint64_t address, uint64_t *first)
+{
+	return LOAD(*second_bits(address)) & second_bit(address) && is_word_of(first[BOOKS_CHUNK_LINES], address) ?
+		       first + BOOKS_CHUNK_LINES : NULL;
+}
+
+static inline uint64_t *second_word(uint64_t address, uint64_t *first)
+{
+	return unlikely(LOAD(HEAD->has_seconds)) ? find_second_word(address, first) : NULL;
+}
+
+/* The word of a block that begins there, or NULL. */
+static inline uint64_t *small_word(uint64_t address)
+{
+	uint64_t *first = first_word(address);
+
+	if (unlikely(!first))
+		return NULL;
+	return likely(is_word_of(*first, address)) ? first : second_word(address, first);
+}
+
+/* Another block begins in the same 32 bytes. */
+static __attribute__((noinline)) uint64_t *take_second_word(uint64_t address, uint64_t *first)
+{
+	__atomic_fetch_or(second_bits(address), second_bit(address), __ATOMIC_RELAXED);
+	__atomic_store_n(&HEAD->has_seconds, 1, __ATOMIC_RELAXED);
+	return first + BOOKS_CHUNK_LINES;
+}
+
+/* Where the word of a block belongs. `first`: of its 32 bytes. */
+static inline uint64_t *word_to_write(uint64_t address, uint64_t *first)
+{
+	if (unlikely(is_word_of(*first, address)))
+		return first;
+	return likely(!*first) ? second_word(address, first) ?: first : take_second_word(address, first);
 }
 
 static __attribute__((noinline)) uint64_t *add_shadow_chunk(uint64_t address)
@@ -241,7 +299,7 @@ static __attribute__((noinline)) uint64_t *add_shadow_chunk(uint64_t address)
 		return NULL;
 	}
 	__atomic_compare_exchange_n(chunk_of(address), &none, chunk, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-	return small_word(address);
+	return first_word(address);
 }
 
 /* ---- larger blocks ---- */
@@ -298,24 +356,30 @@ static __attribute__((noinline)) bool add_large(const struct books_large *new)
 	for (;;) {
 		uint32_t nr = __atomic_load_n(&HEAD->level_nr, __ATOMIC_ACQUIRE);
 
-		if (nr && add_to_level(nr - 1, hash, new))
-			return true;
+		for (uint32_t level = nr; level-- > 0;) /* blocks have left the others meanwhile */
+			if (add_to_level(level, hash, new))
+				return true;
 		if (nr >= BOOKS_LEVELS_MAX)
 			return false;
 		__atomic_compare_exchange_n(&HEAD->level_nr, &nr, nr + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 	}
 }
 
+static inline uint64_t small_word_of(const struct books_large *block)
+{
+	return block->word | block->size << BLOCK_SIZE_SHIFT | half_bit(block->address);
+}
+
 static bool put_in_books(const struct books_large *block)
 {
-	uint64_t *word;
+	uint64_t *first;
 
 	if (!is_small(block->address, block->size))
 		return add_large(block);
-	word = small_word(block->address) ?: add_shadow_chunk(block->address);
-	if (word)
-		__atomic_store_n(word, block->word | block->size << BLOCK_SIZE_SHIFT, __ATOMIC_RELAXED);
-	return word;
+	first = first_word(block->address) ?: add_shadow_chunk(block->address);
+	if (first)
+		__atomic_store_n(word_to_write(block->address, first), small_word_of(block), __ATOMIC_RELAXED);
+	return first;
 }
 
 #endif

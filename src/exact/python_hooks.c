@@ -160,7 +160,7 @@ static __attribute__((noinline)) void enter_anew(const struct hook *hook, uint64
 		hand_over(hook, address, word, large ? large->size : BLOCK_SIZE(word));
 	if (address == thread->latest)
 		thread->latest = 0;
-	word &= SIZE_BITS | BLOCK_IS_CODE;
+	word &= SIZE_BITS | BLOCK_IS_ODD | BLOCK_IS_CODE;
 	word |= BLOCK_IS_LIVE | node | (uint64_t)thread->slot << BLOCK_THREAD_SHIFT | hook->now << BLOCK_EPOCH_SHIFT;
 	__atomic_store_n(at, word, __ATOMIC_RELAXED);
 	if (unlikely(begun))

@@ -37,8 +37,11 @@ static uint64_t word_of(uint32_t node, uint64_t size, uint32_t slot, uint64_t ep
 
 static void put_small(uint64_t address, uint32_t chunk, uint64_t word)
 {
+	uint64_t *first = MADE_AT(&made, uint64_t, BOOKS_AT_CHUNKS) + UINT64_C(1) * (chunk - 1) * BOOKS_CHUNK_WORDS +
+			  (address >> 5) % BOOKS_CHUNK_LINES;
+
 	MADE_AT(&made, uint32_t, BOOKS_AT_DIRECTORY)[address >> BOOKS_CHUNK_SHIFT] = chunk;
-	MADE_AT(&made, uint64_t, BOOKS_AT_CHUNKS)[UINT64_C(1) * (chunk - 1) * BOOKS_CHUNK_WORDS + (address >> 4) % BOOKS_CHUNK_WORDS] = word;
+	first[*first ? BOOKS_CHUNK_LINES : 0] = word | (address & 16 ? BLOCK_IS_ODD : 0);
 	if (MADE_HEAD(&made)->chunk_nr < chunk)
 		MADE_HEAD(&made)->chunk_nr = chunk;
 }
