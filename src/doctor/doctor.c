@@ -467,10 +467,10 @@ static void put_exact_memory(struct emitter *out, const struct exact_plan *plan,
 	char small[UNIT_TEXT_MAX], thread[UNIT_TEXT_MAX];
 
 	emit_line(out, "  memory: for blocks of up to 512 bytes %s%s; %" PRIu64 " bytes a larger block, %" PRIu64
-		  " bytes a node of the trie, up to %s for each of %" PRIu64 " thread%s",
+		  " bytes a node of the trie, %" PRIu64 " a traceback, up to %s for each of %" PRIu64 " thread%s",
 		  plan->small_bytes_most ? "now up to " : plan->is_python ? "a quarter to half of its arenas" : "a quarter of the memory that they lie in, or half if most have up to 16",
 		  plan->small_bytes_most ? format_size(small, plan->small_bytes_most, false) : "", plan->large_block_bytes,
-		  plan->node_bytes, format_size(thread, plan->thread_bytes_most, false), thread_nr, plural(thread_nr));
+		  plan->node_bytes, plan->traceback_bytes, format_size(thread, plan->thread_bytes_most, false), thread_nr, plural(thread_nr));
 }
 
 static void emit_exact(struct doctor *doctor, const struct diagnosed_process *process)
@@ -486,6 +486,7 @@ static void emit_exact(struct doctor *doctor, const struct diagnosed_process *pr
 			emit_uint(out, "small_bytes_most", plan->small_bytes_most);
 		emit_uint(out, "large_block_bytes", plan->large_block_bytes);
 		emit_uint(out, "node_bytes", plan->node_bytes);
+		emit_uint(out, "traceback_bytes", plan->traceback_bytes);
 		emit_uint(out, "thread_bytes_most", plan->thread_bytes_most);
 	}
 	emit_end(out);

@@ -13,7 +13,8 @@
  *	seconds			64 bits for each chunk: which pages of its second half have words
  *	levels			a hash of addresses: larger blocks. A full neighbourhood makes the next level, of double size
  *	handed			blocks that were freed while a snapshot was read that they belong to
- *	buckets, nodes		the trie of tracebacks: a node is a frame and the node of its caller, and totals
+ *	buckets, nodes		the trie of tracebacks: a node is a frame and the node of its caller
+ *	totals			of tracebacks that have blocks
  *	codes			Python: code objects: where each is now, by hash; contents, by hash; texts
  *	known, tables		malloc: code of the process and its unwind tables, and stacks, as the recorder has found them
  *	copies			malloc: stacks whose code was not known yet, which the recorder walks
@@ -30,7 +31,7 @@
 #include "shared/unwind_types.h"
 
 #define BOOKS_MAGIC "asbooks" /* with its NUL */
-#define BOOKS_VERSION 1
+#define BOOKS_VERSION 2
 
 /* The allocator whose blocks they have. */
 enum books_kind {
@@ -93,6 +94,7 @@ struct books_head {
 	uint64_t text_bytes;
 	uint32_t codes_lock;
 	uint32_t gone_nr; /* code objects that have ended */
+	uint32_t totals_nr, pad3;
 	uint64_t lost[BOOKS_LOSS_NR];
 	uint64_t compared, differ; /* walks, by hooks that were built to compare each with one without its memo (tests) */
 	uint64_t closed_nr;	   /* how often the process may have unmapped code: at the beginning and at the end of dlclose() */
@@ -279,12 +281,18 @@ struct books_large {
 
 /*
  * Node 0 is the root; parents have smaller numbers. Python's word is PYTHON_FRAME_WORD(), without its top bit: code, instruction.
- * The totals are the ones of struct churn, of the blocks whose traceback ends here. They have one writer at a time, which
- * holds the GIL; below a node of BOOKS_RAW_WORD they are added up by atomic instructions.
  */
 struct books_node {
 	uint64_t word;
 	uint32_t parent, next; /* next: in its bucket */
+	uint32_t totals;       /* 0: no block has had this traceback */
+} __attribute__((packed, aligned(4)));
+
+/*
+ * As in struct churn, of the blocks whose traceback ends at a node. They have one writer at a time, which holds the GIL; below a
+ * node of BOOKS_RAW_WORD they are added up by atomic instructions. [0] is of nodes for which there was no room.
+ */
+struct books_totals {
 	uint64_t allocations, allocated_bytes, temporary, temporary_bytes;
 };
 
@@ -366,7 +374,8 @@ struct books_copy {
 #define BOOKS_AT_HANDED (BOOKS_AT_LEVELS + sizeof(struct books_large) * BOOKS_LEVEL_AT(BOOKS_LEVELS_MAX))
 #define BOOKS_AT_BUCKETS (BOOKS_AT_HANDED + sizeof(struct books_large) * BOOKS_HANDED_MAX)
 #define BOOKS_AT_NODES (BOOKS_AT_BUCKETS + UINT64_C(4) * BOOKS_BUCKETS)
-#define BOOKS_AT_CODE_SLOTS (BOOKS_AT_NODES + sizeof(struct books_node) * BOOKS_NODES_MAX)
+#define BOOKS_AT_TOTALS (BOOKS_AT_NODES + sizeof(struct books_node) * BOOKS_NODES_MAX)
+#define BOOKS_AT_CODE_SLOTS (BOOKS_AT_TOTALS + sizeof(struct books_totals) * BOOKS_NODES_MAX)
 #define BOOKS_AT_CONTENTS (BOOKS_AT_CODE_SLOTS + sizeof(struct books_code_slot) * BOOKS_CODE_SLOTS) /* uint32_t: ids, by hash of the text */
 #define BOOKS_AT_CODES (BOOKS_AT_CONTENTS + UINT64_C(4) * BOOKS_CODE_SLOTS) /* uint32_t: the place of a text, in units of 8 bytes, by id */
 #define BOOKS_AT_TEXT (BOOKS_AT_CODES + UINT64_C(4) * BOOKS_CODES_MAX)

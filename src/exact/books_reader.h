@@ -61,7 +61,7 @@ struct books_stack {
 	uint32_t frame_nr, kept_nr;
 	const uint64_t *frame;
 	uint64_t end; /* malloc's: BOOKS_END_WORD(); 0: the process has written none */
-	struct books_node totals;
+	struct books_totals totals;
 };
 
 typedef int (*books_stack_fn)(void *what, const struct books_stack *stack);

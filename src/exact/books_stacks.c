@@ -11,6 +11,8 @@
 struct trie {
 	struct books_node *node;
 	uint64_t nr; /* numbers below this one are there */
+	struct books_totals *totals;
+	uint64_t totals_nr;
 	uint64_t *frame;
 	uint32_t most;
 };
@@ -40,6 +42,20 @@ static int read_nodes(void *trie_, const void *nodes, uint64_t first, uint64_t n
 
 	memcpy(&trie->node[first], nodes, nr * sizeof(*trie->node));
 	return 0;
+}
+
+static int read_totals(void *trie_, const void *totals, uint64_t first, uint64_t nr)
+{
+	struct trie *trie = trie_;
+
+	memcpy(&trie->totals[first], totals, nr * sizeof(*trie->totals));
+	return 0;
+}
+
+/* [0], which is all 0, if it has none. */
+static struct books_totals *totals_of_node(const struct trie *trie, uint32_t node)
+{
+	return &trie->totals[trie->node[node].totals < trie->totals_nr ? trie->node[node].totals : 0];
 }
 
 /* A count that its thread has not added to the node yet. */
@@ -84,16 +100,21 @@ static int add_count(const struct books *books, const struct slot_count *before,
 {
 	struct books_count count;
 	int err = read_books_at(books, before->at, &count, sizeof(count));
-	struct books_node *node = &trie->node[count.node < trie->nr ? count.node : 0];
+	struct books_totals *totals;
 
 	if (err || count.node != before->count.node || count.node >= trie->nr)
 		return err;
 	if (count.allocations + count.temporary > before->count.allocations + before->count.temporary)
 		count = before->count;
-	node->allocations += count.allocations;
-	node->allocated_bytes += count.allocated_bytes;
-	node->temporary += count.temporary;
-	node->temporary_bytes += count.temporary_bytes;
+	totals = totals_of_node(trie, count.node);
+	if (totals == trie->totals) { /* there is room for one of each count */
+		trie->node[count.node].totals = trie->totals_nr++;
+		totals = totals_of_node(trie, count.node);
+	}
+	totals->allocations += count.allocations;
+	totals->allocated_bytes += count.allocated_bytes;
+	totals->temporary += count.temporary;
+	totals->temporary_bytes += count.temporary_bytes;
 	return 0;
 }
 
@@ -109,6 +130,11 @@ static int read_trie(const struct books *books, uint32_t most, struct trie *ret)
 	if (!ret->node || !ret->frame)
 		err = -ENOMEM;
 	err = err ?: read_books_elements(books, BOOKS_AT_NODES, 0, ret->nr, sizeof(*ret->node), read_nodes, ret);
+	ret->totals_nr = books_number(&books->head->totals_nr, BOOKS_NODES_MAX - 1) + UINT64_C(1); /* after the nodes */
+	ret->totals = calloc(ret->totals_nr + counts.count_nr, sizeof(*ret->totals));
+	if (!ret->totals)
+		err = -ENOMEM;
+	err = err ?: read_books_elements(books, BOOKS_AT_TOTALS, 1, ret->totals_nr, sizeof(*ret->totals), read_totals, ret);
 	for (size_t i = 0; i < counts.count_nr && !err; i++)
 		err = add_count(books, &counts.count[i], ret);
 	free(counts.count);
@@ -135,7 +161,7 @@ int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, voi
 	if (!is_used)
 		err = -ENOMEM;
 	for (uint32_t i = 0; !err && i < trie.nr; i++) {
-		struct books_stack stack = { .id = i, .frame = trie.frame, .totals = trie.node[i] };
+		struct books_stack stack = { .id = i, .frame = trie.frame, .totals = *totals_of_node(&trie, i) };
 
 		if (!stack.totals.allocations && !is_used[i])
 			continue;
@@ -145,6 +171,7 @@ int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, voi
 	}
 	free(is_used);
 	free(trie.node);
+	free(trie.totals);
 	free(trie.frame);
 	return err;
 }

@@ -209,6 +209,24 @@ static uint32_t find_or_add_node(uint32_t parent, uint64_t word)
 	}
 }
 
+static __attribute__((noinline)) uint32_t add_totals(struct books_node *node)
+{
+	uint32_t none = 0, id = __atomic_add_fetch(&HEAD->totals_nr, 1, __ATOMIC_RELAXED);
+
+	if (id >= BOOKS_NODES_MAX) {
+		__atomic_store_n(&HEAD->totals_nr, BOOKS_NODES_MAX, __ATOMIC_RELAXED);
+		return 0;
+	}
+	return __atomic_compare_exchange_n(&node->totals, &none, id, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ? id : none;
+}
+
+static inline struct books_totals *totals_of(uint32_t id)
+{
+	struct books_node *node = &NODES[id % BOOKS_NODES_MAX];
+
+	return BOOKS_AS(struct books_totals, BOOKS_AT_TOTALS) + ((LOAD(node->totals) ?: add_totals(node)) % BOOKS_NODES_MAX);
+}
+
 /* ---- small blocks ---- */
 
 static inline bool is_small(uint64_t address, uint64_t size)

@@ -16,11 +16,12 @@
 static __attribute__((noinline)) void flush_count(struct books_count *count, uint32_t node)
 {
 	const struct books_count was = *count;
-	struct books_node *of = &NODES[was.node % BOOKS_NODES_MAX];
+	struct books_totals *of;
 
 	*count = (struct books_count){ .node = node };
 	if (!was.node)
 		return;
+	of = totals_of(was.node);
 	__atomic_fetch_add(&of->allocations, was.allocations, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&of->allocated_bytes, was.allocated_bytes, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&of->temporary, was.temporary, __ATOMIC_RELAXED);

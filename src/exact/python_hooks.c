@@ -9,14 +9,16 @@ static __attribute__((noinline)) uint32_t count_raw(struct books_thread *thread,
 {
 	uint32_t at = (node * MULTIPLIER >> 32) % BOOKS_CHILDREN;
 	struct books_child *child = &thread->child[at];
+	struct books_totals *totals;
 
 	if (node == BOOKS_NO_NODE)
 		return node;
 	if (child->instruction != BOOKS_RAW_WORD || child->parent != node)
 		*child = (struct books_child){ BOOKS_RAW_WORD, node, find_or_add_node(node, BOOKS_RAW_WORD) };
 	node = child->node;
-	__atomic_fetch_add(&NODES[node].allocations, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&NODES[node].allocated_bytes, size, __ATOMIC_RELAXED);
+	totals = totals_of(node);
+	__atomic_fetch_add(&totals->allocations, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&totals->allocated_bytes, size, __ATOMIC_RELAXED);
 	return node;
 }
 
@@ -24,25 +26,27 @@ static __attribute__((noinline)) uint32_t count_raw(struct books_thread *thread,
 static inline uint32_t count_allocation(const struct hook *hook, uint64_t size, bool is_raw)
 {
 	uint32_t node = walk(hook->thread);
+	struct books_totals *totals;
 
 	if (is_raw)
 		return count_raw(hook->thread, node, size);
-	NODES[node].allocations++;
-	NODES[node].allocated_bytes += size;
+	totals = totals_of(node);
+	totals->allocations++;
+	totals->allocated_bytes += size;
 	return node;
 }
 
 static __attribute__((noinline)) void count_temporary(struct books_thread *thread, uint32_t id, uint64_t size, bool is_raw)
 {
-	struct books_node *node = &NODES[id];
+	struct books_totals *totals = totals_of(id);
 
 	(void)thread;
 	if (is_raw) {
-		__atomic_fetch_add(&node->temporary, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&node->temporary_bytes, size, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&totals->temporary, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&totals->temporary_bytes, size, __ATOMIC_RELAXED);
 	} else {
-		node->temporary++;
-		node->temporary_bytes += size;
+		totals->temporary++;
+		totals->temporary_bytes += size;
 	}
 }
 

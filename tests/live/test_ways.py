@@ -219,7 +219,7 @@ def test_ways_dry_and_doctor_say_what_exact_would_do(bench):
     check_equal(len(re.findall(r"^  (?:raw|mem|object)\.\w+: the pointer at 0x[0-9a-f]+, now to 0x[0-9a-f]+$", out, re.M)), 12, out)
     exact = bench.json("doctor", str(told.pid))["process"]["exact"]
     check(exact["works"] and exact["small_bytes_most"] % (512 << 10) == 0 and exact["small_bytes_most"], exact)
-    check_equal((exact["large_block_bytes"], exact["node_bytes"]), (24, 48), exact)
+    check_equal((exact["large_block_bytes"], exact["node_bytes"], exact["traceback_bytes"]), (24, 20, 32), exact)
     check_equal(maps(told.pid), before, "what is mapped", Law)
     told.do("keep(kept, 100)")
 
@@ -234,7 +234,8 @@ def test_ways_doctor_foretells_the_memory_of_exact(bench):
     told.do("small = [str(i) * 8 for i in range(20000)]\nlarge = [bytes(1000) for _ in range(1000)]")
     metadata = bench.show(recording.snapshot())["metadata"]
     fixed = (1 << 20) + (2 << 20)  # buckets of the trie; code objects and their texts
-    most = (exact["small_bytes_most"] + exact["thread_bytes_most"] + int(metadata["books_node_count"]) * exact["node_bytes"] +
+    most = (exact["small_bytes_most"] + exact["thread_bytes_most"] +
+            int(metadata["books_node_count"]) * (exact["node_bytes"] + exact["traceback_bytes"]) +
             8 * 2000 * exact["large_block_bytes"] + fixed)
     check(int(metadata["books_bytes"]) <= most, f"{metadata['books_bytes']} bytes, foretold {most} with {exact}")
     recording.end(signal.SIGINT)

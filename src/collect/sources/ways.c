@@ -172,6 +172,7 @@ int exact_plan_make(struct collector *collector, struct target *target, struct e
 		err = reason_set(why, -ENOTSUP, "this kernel makes no barrier for all threads (membarrier, nohz_full)");
 	*ret = (struct exact_plan){
 		.large_block_bytes = sizeof(struct books_large), .node_bytes = sizeof(struct books_node),
+		.traceback_bytes = sizeof(struct books_totals),
 		.thread_bytes_most = BOOKS_THREAD_BYTES,
 	};
 	if (err)

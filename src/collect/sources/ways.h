@@ -65,9 +65,9 @@ void ways_leaks_line(struct reason *ret, pid_t pid, const struct ways *ways, enu
 struct exact_plan {
 	bool is_python; /* or its heap */
 	struct inject_python python;
-	/* The memory of its books: a word for each 32 bytes of small blocks, an entry for a larger block, a node of the trie, a thread. */
+	/* The memory of its books: a word for each 32 bytes of small blocks, an entry for a larger block, a node of the trie, the totals of a traceback, a thread. */
 	uint64_t small_bytes_most; /* of the arenas of now; 0: not known */
-	uint64_t large_block_bytes, node_bytes, thread_bytes_most;
+	uint64_t large_block_bytes, node_bytes, traceback_bytes, thread_bytes_most;
 };
 
 /*

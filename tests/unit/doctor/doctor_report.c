@@ -51,7 +51,7 @@ static struct unseen unseens[] = {
 static char *notes[] = { "recorded without return probes" };
 
 static struct exact_plan exact = {
-	.is_python = true, .small_bytes_most = 5 << 19, .large_block_bytes = 24, .node_bytes = 48, .thread_bytes_most = 288 << 10,
+	.is_python = true, .small_bytes_most = 5 << 19, .large_block_bytes = 24, .node_bytes = 20, .traceback_bytes = 32, .thread_bytes_most = 288 << 10,
 };
 
 static void set_exact_words(void)
@@ -246,8 +246,8 @@ Test(doctor_report, of_an_exact_recording_has_its_memory)
 {
 	static const char head[] = "attach --inject=exact would put hooks into the tables of CPython's allocators (threads are checked "
 				   "when they are stopped)\n"
-				   "  memory: for blocks of up to 512 bytes now up to 2560 KiB; 24 bytes a larger block, 48 bytes a node of "
-				   "the trie, up to 288 KiB for each of 3 threads\n";
+				   "  memory: for blocks of up to 512 bytes now up to 2560 KiB; 24 bytes a larger block, 20 bytes a node of "
+				   "the trie, 32 a traceback, up to 288 KiB for each of 3 threads\n";
 	struct diagnosis diagnosis = process_diagnosis();
 	char *whole, *dry = NULL;
 	size_t len;

@@ -347,7 +347,9 @@ static int count_stack(void *most, const struct books_stack *stack)
 
 static void put_node(uint32_t id, uint32_t parent, uint64_t word)
 {
-	MADE_NODES(&made)[id] = (struct books_node){ .word = word, .parent = parent, .next = id, .allocations = 1 };
+	MADE_AT(&made, struct books_totals, BOOKS_AT_TOTALS)[1].allocations = 1;
+	MADE_HEAD(&made)->totals_nr = 1;
+	MADE_NODES(&made)[id] = (struct books_node){ .word = word, .parent = parent, .next = id, .totals = 1 };
 }
 
 Test(exact_books, have_tracebacks_that_end)
@@ -367,8 +369,9 @@ Test(exact_books, have_tracebacks_that_end)
 
 Test(exact_books, have_deep_tracebacks_in_part)
 {
-	for (uint32_t i = 1; i <= 6000; i++)
-		MADE_NODES(&made)[i] = (struct books_node){ .word = i, .parent = i - 1, .allocations = i == 6000 };
+	put_node(6000, 5999, 6000);
+	for (uint32_t i = 1; i < 6000; i++)
+		MADE_NODES(&made)[i] = (struct books_node){ .word = i, .parent = i - 1 };
 	MADE_HEAD(&made)->node_nr = 6000;
 	cr_assert_eq(books_read_stacks(made.books, frames_most, count_stack, &frames_most), 0);
 	cr_expect_eq(stacks.nr, 1);
@@ -384,8 +387,8 @@ Test(exact_books, cost_no_more_memory_than_they_have)
 	struct rusage before, after;
 
 	MADE_HEAD(&made)->node_nr = MADE_HEAD(&made)->chunk_nr = MADE_HEAD(&made)->level_nr = UINT32_MAX;
-	MADE_HEAD(&made)->handed_nr = MADE_HEAD(&made)->code_nr = UINT32_MAX;
 	put_node(BOOKS_NO_NODE - 1, 1, 1);
+	MADE_HEAD(&made)->handed_nr = MADE_HEAD(&made)->code_nr = MADE_HEAD(&made)->totals_nr = UINT32_MAX;
 	getrusage(RUSAGE_SELF, &before);
 	cr_assert_eq(books_read_stacks(made.books, frames_most, count_stack, &frames_most), 0);
 	getrusage(RUSAGE_SELF, &after);

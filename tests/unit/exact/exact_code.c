@@ -621,8 +621,9 @@ Test(exact_code, anything_may_be_written)
 		scribble(BOOKS_AT_TABLES, 1 << 16, 5);
 		scribble(BOOKS_AT_HEAD + offsetof(struct books_head, chunk_nr), sizeof(struct books_head) - offsetof(struct books_head, chunk_nr), 2);
 		MADE_HEAD(&made)->node_nr = random_word() % 256;
+		MADE_HEAD(&made)->totals_nr = random_word() % 256;
 		MADE_NODES(&made)[random_word() % 200] = (struct books_node){
-			.word = BOOKS_END_WORD(BOOKS_END_COPIED, random_word() % (copied / 8)), .allocations = 1 };
+			.word = BOOKS_END_WORD(BOOKS_END_COPIED, random_word() % (copied / 8)), .totals = 1 };
 		walk_copies();
 		list.closed_nr = MADE_HEAD(&made)->closed_nr;
 		publish();
@@ -638,7 +639,7 @@ Test(exact_code, anything_may_be_written)
 /* ---- counts ---- */
 
 struct sums {
-	struct books_node node[8];
+	struct books_totals node[8];
 	uint64_t end[8];
 	uint32_t frame_nr[8];
 };
@@ -662,8 +663,10 @@ Test(exact_code, counts_of_threads_are_in_the_totals)
 	struct sums sums = {};
 
 	MADE_HEAD(&made)->node_nr = 3;
+	MADE_HEAD(&made)->totals_nr = 1;
+	MADE_AT(&made, struct books_totals, BOOKS_AT_TOTALS)[1] = (struct books_totals){ 10, 100, 4, 40 };
 	node[1] = (struct books_node){ .word = BOOKS_END_WORD(UNWIND_ROOT, 5) };
-	node[2] = (struct books_node){ .word = 0x1234, .parent = 1, .allocations = 10, .allocated_bytes = 100, .temporary = 4, .temporary_bytes = 40 };
+	node[2] = (struct books_node){ .word = 0x1234, .parent = 1, .totals = 1 };
 	node[3] = (struct books_node){ .word = 0x5678 | BOOKS_PC_EXACT, .parent = 2 };
 	made_thread(&made, 3)->tid = 77;
 	count[0][2] = (struct books_count){ 2, 0, 1, 11, 0, 0 };
