@@ -40,7 +40,7 @@ bool unrecorded_reason(const struct snapshot *old_snapshot, const struct snapsho
 
 #define KEPT_LINES_TEXT \
 	"a Python object in reused free-list memory has the line of the first object, which may be wrong: record " \
-	"without --no-retag, or --inject=exact"
+	"by probes without --no-retag, or from Python 3.13 on with --inject=exact"
 
 #define NAMELESS_TEXT \
 	"rows FILE+0x… have no names, as the file is stripped: install its debug file (Debian: packages -dbgsym, -dbg), " \

@@ -481,7 +481,7 @@ def test_python_without_retag_answers_say_so(bench):
     check(rows[LINE_THAT_DROPS] >= ROUNDS - 300 and "python_retag" not in metadata, f"{rows}, {metadata}")
     program = start_kind(bench, "(i, None)")
     out = bench.run([ALLOCSNAP, "leaks", str(program.pid), "--for", "4s", "--no-retag", "-o", bench.path("out")])[0]
-    check("under the first object's line" in out and "record without --no-retag" in out, out)
+    check("under the first object's line" in out and "without --no-retag" in out, out)
     errors = bench.allocsnap("attach", str(program.pid), "--no-retag", "--retag", status=1)[1]
     check("exclude each other" in errors, errors)
 
