@@ -84,7 +84,7 @@ bool can_preload(pid_t pid);
 /* X(when, command, what): the advice of docs/overhead.md, wherever the program prints it. */
 #define WAYS_ADVICE(X) \
 	X("in production, always on", "run --fast, attach --inject", "samples that the process takes itself: next to no cost") \
-	X("the answer in minutes", "attach --inject=exact, run --exact", "every block, recorded in the process: up to twice its CPU time") \
+	X("the answer in minutes", "attach --inject=exact, run --exact", "every block, recorded in the process: about twice its CPU time at most") \
 	X("nothing in the process", "attach", "every block by traps, up to 20 times its CPU time, a Python 150 times") \
 	X("a limit on the cost", "attach --max-overhead 10", "traps as long as they fit, then samples, then gaps")
 

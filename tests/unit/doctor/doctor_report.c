@@ -135,7 +135,7 @@ static json_t *json_of(const struct diagnosis *diagnosis)
 #define ADVICE \
 	"which way, when\n" \
 	"  in production, always on   run --fast, attach --inject: samples that the process takes itself: next to no cost\n" \
-	"  the answer in minutes      attach --inject=exact, run --exact: every block, recorded in the process: up to twice its CPU time\n" \
+	"  the answer in minutes      attach --inject=exact, run --exact: every block, recorded in the process: about twice its CPU time at most\n" \
 	"  nothing in the process     attach: every block by traps, up to 20 times its CPU time, a Python 150 times\n" \
 	"  a limit on the cost        attach --max-overhead 10: traps as long as they fit, then samples, then gaps\n"
 
