@@ -131,10 +131,11 @@ static int attach_to(const struct capture_options *options, const struct recordi
 }
 
 /* Prints the plan of an injection. */
-static int plan_injection(pid_t pid, bool is_exact)
+static int plan_injection(pid_t pid, const struct capture_options *options)
 {
 	struct reason why = {};
-	struct diagnosis *diagnosis = diagnosis__of_injection(pid, is_exact, &why);
+	bool is_exact = options->inject_bytes == COLLECTOR_INJECT_EXACT;
+	struct diagnosis *diagnosis = diagnosis__of_injection(pid, is_exact, options->domains, &why);
 	const struct diagnosed_process *process = diagnosis ? &diagnosis->process : NULL;
 	int status = diagnosis ? EXIT_DONE : log_failure("%s", why.text);
 
@@ -147,12 +148,12 @@ static int plan_injection(pid_t pid, bool is_exact)
 	return status;
 }
 
-static int plan_injections(const struct process_ids *targets, bool is_exact)
+static int plan_injections(const struct process_ids *targets, const struct capture_options *options)
 {
 	int status = EXIT_DONE;
 
 	for (size_t i = 0; i < targets->pid_nr; i++)
-		status = plan_injection(targets->pid[i], is_exact) ?: status;
+		status = plan_injection(targets->pid[i], options) ?: status;
 	return status;
 }
 
@@ -167,7 +168,7 @@ static int run(const void *command_options, const struct arguments *args)
 		status = log_refusal(&cmd_attach, "--dry goes with --inject");
 	status = status ?: find_attach_targets(&targets, options, args);
 	if (!status && options->is_dry) {
-		status = plan_injections(&targets, options->capture.inject_bytes == COLLECTOR_INJECT_EXACT);
+		status = plan_injections(&targets, &options->capture);
 		free(targets.pid);
 		return status;
 	}

@@ -136,6 +136,20 @@ def compare_tracked(bench, python):
 
 
 @harness.core
+def test_exact_blocks_without_uprobe_sessions_are_those_of_tracemalloc(bench):
+    """As before Linux 6.13: nothing is probed, and a note says what is not recorded therefore."""
+    with harness.environment("ALLOCSNAP_NO_UPROBE_SESSION"):
+        told = start(bench)
+        recording = attach(bench, told)
+        check("blocks that libraries report are not recorded" in recording.stderr(), recording.stderr())
+        told.do("keep(kept, 500)\ndel kept[:200]")
+        path = recording.snapshot()
+        check_equal((kept(bench, path), losses_of(bench.show(path))), (300, {}), "blocks, losses")
+        recording.end(signal.SIGINT)
+        return compare_with_tracemalloc(bench, ("everything", "threads"))
+
+
+@harness.core
 def test_exact_blocks_that_libraries_report_are_those_of_tracemalloc(bench):
     need_python()
     compare_tracked(bench, OWN)

@@ -235,6 +235,17 @@ def test_exact_run_as_another_user(bench):
     check_equal((kept(bench, path), user != "0"), (500, True), "blocks, another user")
 
 
+@harness.core
+def test_exact_run_without_uprobe_sessions(bench):
+    """As before Linux 6.13: a Python, and what may become one."""
+    with harness.environment("ALLOCSNAP_NO_UPROBE_SESSION"):
+        (path,), _, stderr = run(bench, "/usr/bin/env", PYTHON, "-c", KEEPS, status=7)
+        check_equal((kept(bench, path), losses_of(bench.show(path))), (500, {}), "blocks, losses")
+        check("'allocsnap run --domain python'" not in stderr, f"a way that does not work here: {stderr!r}")
+        (path,), _, _ = run(bench, "/bin/sh", "-c", "exit 7", status=7, domain=())
+        check_equal(bench.show(path)["metadata"]["domains"], "malloc", "domains")
+
+
 # ---- without a domain ----
 
 def run_by_default(bench, *argv, status=0):

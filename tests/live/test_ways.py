@@ -224,6 +224,20 @@ def test_ways_dry_and_doctor_say_what_exact_would_do(bench):
     told.do("keep(kept, 100)")
 
 
+@harness.rows({"malloc": ("malloc", "at the entries of its allocators' functions", 0),
+               "python": ("python", "into the tables of CPython's allocators", 12)})
+def test_ways_dry_says_what_exact_would_do_for_the_domain(bench, domain, words, pointers):
+    """The recording itself chooses the same."""
+    told = start(bench)
+    out, _ = bench.allocsnap("attach", EXACT, "--dry", "--domain", domain, str(told.pid))
+    check_equal((words in out, out.count("the pointer at")), (True, pointers), out)
+    recording = bench.attach([told], EXACT, "--domain", domain)
+    check_equal(bench.show(recording.snapshot())["metadata"]["domains"], domain, "the domain of the snapshot")
+    recording.end(signal.SIGINT)
+    check("runs no CPython" in bench.allocsnap("attach", EXACT, "--dry", "--domain", "python", str(idle(bench).pid), status=1)[1],
+          "a program that is no Python")
+
+
 def test_ways_doctor_foretells_the_memory_of_exact(bench):
     """Where no arena is added, the books take no more than it says."""
     need_sessions()
@@ -260,5 +274,3 @@ def test_ways_exact_refusals_are_said_by_name(bench):
     recording = bench.attach([told], EXACT)
     check("hooks of an exact recording already" in why_not(bench, told.pid), "hooks of another recording")
     recording.end(signal.SIGINT)
-    with environment("ALLOCSNAP_NO_UPROBE_SESSION"):  # as before Linux 6.13
-        check("uprobe sessions" in why_not(bench, told.pid), "no sessions")

@@ -431,7 +431,7 @@ struct diagnosis *diagnosis__new(pid_t pid, struct reason *why)
 	return NULL;
 }
 
-struct diagnosis *diagnosis__of_injection(pid_t pid, bool is_exact, struct reason *why)
+struct diagnosis *diagnosis__of_injection(pid_t pid, bool is_exact, uint32_t domains, struct reason *why)
 {
 	struct diagnosis *diagnosis = calloc(1, sizeof(*diagnosis));
 	int err = diagnosis ? mounts_check(why) : reason_set(why, -ENOMEM, "out of memory");
@@ -444,6 +444,7 @@ struct diagnosis *diagnosis__of_injection(pid_t pid, bool is_exact, struct reaso
 		diagnosis__free(diagnosis);
 		return NULL;
 	}
+	diagnosis->collector->options.domains = domains;
 	diagnosis->process.pid = pid;
 	proc_status(pid, "Threads", &diagnosis->process.thread_nr);
 	if (is_exact)

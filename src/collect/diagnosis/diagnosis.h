@@ -159,8 +159,8 @@ struct diagnosis {
  */
 struct diagnosis *diagnosis__new(pid_t pid, struct reason *why);
 
-/* Only process.pid, injection and not_injected, or exact and not_exact. */
-struct diagnosis *diagnosis__of_injection(pid_t pid, bool is_exact, struct reason *why);
+/* Only process.pid, injection and not_injected, or exact and not_exact. domains: enum collector_domains; 0: none was named. */
+struct diagnosis *diagnosis__of_injection(pid_t pid, bool is_exact, uint32_t domains, struct reason *why);
 
 /* The ways to record a process that is not recorded yet. *ret_core_percent: how busy it is now. 0 or a negative errno. */
 int diagnose_ways(pid_t pid, struct ways *ret, double *ret_core_percent, struct reason *why);

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "base/units.h"
+#include "collect/probe/attach_methods.h"
 #include "collect/sources/block_sources.h"
 #include "collect/sources/python_hooks_plan.h"
 #include "exact/exact_preload.h"
@@ -166,8 +167,9 @@ static void note_unseen_start(struct exact_launch *launch, const struct inject_p
 			 format_size(size, python->older_bytes, false));
 	notes_add(&launch->collector->notes,
 		  "process %d (%s) runs Python %u.%u.%u: every block is recorded, except from its first %.1f ms, before its Python "
-		  "began (%s); 'allocsnap run --domain python' has these, too",
-		  launch->pid, name_of(launch), version->major, version->minor, version->micro, target->python.unseen.ns / 1e6, blocks);
+		  "began (%s)%s",
+		  launch->pid, name_of(launch), version->major, version->minor, version->micro, target->python.unseen.ns / 1e6, blocks,
+		  probes_have_sessions(launch->collector->bpf) ? "; 'allocsnap run --domain python' has these, too" : "");
 }
 
 static int put_hooks(struct exact_launch *launch)

@@ -32,6 +32,11 @@ static bool is_python_program(const struct target *target)
 	return target->identity.exe && is_python_path(target->identity.exe);
 }
 
+static bool has_books(const struct collector *collector, const struct target *target)
+{
+	return find_python_books(&collector->sources->python_books, target->identity.pid);
+}
+
 /* A heap that was recorded before is left only for a program that is Python: its launcher's probes are still there. */
 static bool may_use_python(const struct collector *collector, const struct target *target)
 {
@@ -39,8 +44,9 @@ static bool may_use_python(const struct collector *collector, const struct targe
 	bool may_begin = target__is_beside(target) ? python_view_may_begin(collector, target) :
 						  !probes_see_heap(probes) || is_python_program(target);
 
-	return collector->options.domains & COLLECTOR_PYTHON && probes_have_sessions(collector->bpf) && !probes->by_ret &&
-	       !probes->is_paused && !target->life.has_ended && (target->slot != ACCOUNT_NONE || probes->is_trial) &&
+	return collector->options.domains & COLLECTOR_PYTHON &&
+	       (has_books(collector, target) || (probes_have_sessions(collector->bpf) && !probes->by_ret)) && !probes->is_paused &&
+	       !target->life.has_ended && (target->slot != ACCOUNT_NONE || probes->is_trial) &&
 	       (target->python.is_used || may_begin) &&
 	       !target->sampler.is_used && !target->heap_books.is_used;
 }
@@ -256,11 +262,6 @@ static const char *find_fault(const struct collector *collector, struct target *
 
 /* ---- the decision ---- */
 
-static bool has_books(const struct collector *collector, const struct target *target)
-{
-	return find_python_books(&collector->sources->python_books, target->identity.pid);
-}
-
 /*
  * Reads the kernel's id of the program's address space. False: the process has called exec since, so the id belongs to
  * another program.
@@ -375,7 +376,9 @@ static int attach_tracked(struct collector *collector, struct target *target, ui
 	const struct python_asked asked = { .pools = PYTHON_TRACKED_ONLY };
 	struct python_info info = {};
 	uint64_t bias, memory;
-	int err = sandbox__python(collector->helpers.sandbox, collector->objects.object[object]->fd, &asked, &info, why);
+	int err = probes_have_sessions(collector->bpf) ?
+			  sandbox__python(collector->helpers.sandbox, collector->objects.object[object]->fd, &asked, &info, why) :
+			  reason_set(why, -ENOTSUP, "this kernel has no uprobe sessions, which Linux has from 6.13 on");
 
 	if (!err && (*info.fault || !find_bias(&target->mappings, object, &info, &bias) ||
 		     !read_memory_id(collector, target, &memory)))
@@ -606,7 +609,8 @@ static int begin_python(struct collector *collector, struct reason *why)
 	struct python_choice *choice = &collector->sources->python_choice;
 	bool has_sessions = probes_have_sessions(collector->bpf);
 
-	if (collector->options.domains & COLLECTOR_PYTHON && !has_sessions &&
+	/* Hooks need no probes. */
+	if (collector->options.domains & COLLECTOR_PYTHON && !has_sessions && !collector->options.injects &&
 	    python_choice_without_sessions(choice, &collector->options, why))
 		return -ENOTSUP;
 	if (collector->options.system_wide && !choice->beside_heap && has_sessions && load_for_python(collector))

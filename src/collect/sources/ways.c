@@ -162,12 +162,11 @@ static int plan_exact_heap(struct collector *collector, pid_t pid, struct reason
 
 int exact_plan_make(struct collector *collector, struct target *target, struct exact_plan *ret, struct reason *why)
 {
+	uint32_t domains = collector->options.domains ?: COLLECTOR_PYTHON | COLLECTOR_MALLOC;
 	pid_t pid = target->identity.pid;
 	struct found_python place;
 	int err = check_not_hooked(pid, why);
 
-	if (!err && !probe_way_of_collector(collector)->has_sessions)
-		err = reason_set(why, -ENOTSUP, "the domain python needs uprobe sessions, which Linux has from 6.13 on");
 	if (!err && !books_can_cut())
 		err = reason_set(why, -ENOTSUP, "this kernel makes no barrier for all threads (membarrier, nohz_full)");
 	*ret = (struct exact_plan){
@@ -177,8 +176,12 @@ int exact_plan_make(struct collector *collector, struct target *target, struct e
 	};
 	if (err)
 		return err;
-	err = python_hooks_find(collector, target, &place, why);
-	return !err ? plan_exact_python(target, &place, ret, why) : err == -ENOENT ? plan_exact_heap(collector, pid, why) : err;
+	err = domains & COLLECTOR_PYTHON ? python_hooks_find(collector, target, &place, why) : -ENOENT;
+	if (!err)
+		return plan_exact_python(target, &place, ret, why);
+	if (err != -ENOENT)
+		return err;
+	return domains & COLLECTOR_MALLOC ? plan_exact_heap(collector, pid, why) : -ENOTSUP; /* with the line of python_hooks_find() */
 }
 
 static bool may_exact(struct collector *collector, struct target *target, bool *ret_is_python)

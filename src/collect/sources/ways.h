@@ -71,8 +71,8 @@ struct exact_plan {
 };
 
 /*
- * Plans it. 0, or an error as in inject.h with a line in *why: it would be refused. Threads are not stopped, so an injection may
- * still be refused because of them.
+ * Plans it for the domains of the collector's options, or for malloc and python. 0, or an error as in inject.h with a line in
+ * *why: it would be refused. Threads are not stopped, so an injection may still be refused because of them.
  */
 int exact_plan_make(struct collector *collector, struct target *target, struct exact_plan *ret, struct reason *why);
 
