@@ -199,6 +199,7 @@ struct books_native {
 	struct books_count count[BOOKS_COUNTS];
 	struct books_step step[BOOKS_STEPS]; /* by pc */
 	struct books_tail tail[BOOKS_TAILS]; /* by the first frames */
+	struct { uint64_t address, word, size; } given; /* the block of the realloc() that the thread is in; address 0: none */
 };
 
 struct books_child {

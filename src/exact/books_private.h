@@ -30,6 +30,7 @@ struct books {
 	bool has_ended; /* the process */
 	uint32_t codes_read;
 	uint64_t late_nr;
+	uint64_t unreturned_nr, given_nr; /* threads of an ended process that were in a hook; blocks that they were to reallocate */
 	uint64_t opened_ns, opened_cycles; /* the time stamp counter then */
 	struct slot_owner *owner; /* of slots that were freed, by time */
 	size_t owner_nr, owner_alloc;

@@ -594,20 +594,45 @@ static int unite_handed(struct books *books, size_t read_nr)
 	return err;
 }
 
+/* A realloc() in which the process has ended has not freed its block, unless another thread has got its address since. */
+static int read_given(struct books *books, uint32_t slot)
+{
+	struct books_large given;
+	size_t before = books->block_nr;
+	int err = read_books_at(books, books_thread_at(slot) + offsetof(struct books_thread, native.given), &given, sizeof(given));
+
+	if (err || !given.address || array_any(before, i, books->block[i].address == given.address))
+		return err;
+	err = add_books_block(books, given.address, given.word, given.size);
+	books->given_nr += books->block_nr - before;
+	return err;
+}
+
+static int read_unreturned(void *books_, uint32_t slot, const struct thread_head *thread)
+{
+	struct books *books = books_;
+
+	if (!thread->inside)
+		return 0;
+	books->unreturned_nr++;
+	return books->kind == BOOKS_OF_MALLOC ? read_given(books, slot) : 0;
+}
+
 static int collect_blocks(struct books *books)
 {
 	uint64_t levels_nr = BOOKS_LEVEL_AT(books_number(&books->head->level_nr, BOOKS_LEVELS_MAX));
 	size_t read_nr;
 	int err;
 
-	books->block_nr = 0;
+	books->block_nr = books->unreturned_nr = books->given_nr = 0;
 	err = read_small_blocks(books) ?:
 	      read_books_elements(books, BOOKS_AT_LEVELS, 0, levels_nr, sizeof(struct books_large), read_large, books);
 	read_nr = books->block_nr;
 	err = err ?: await_hooks(books); /* those that were handing over */
 	err = err ?: read_books_elements(books, BOOKS_AT_HANDED, 0, books_number(&books->head->handed_nr, BOOKS_HANDED_MAX),
 				   sizeof(struct books_large), read_handed, books);
-	return err ?: unite_handed(books, read_nr);
+	err = err ?: unite_handed(books, read_nr);
+	return err || !books->has_ended ? err : read_threads(books, read_unreturned, books);
 }
 
 int books_read_blocks(struct books *books, books_block_fn fn, void *what)
@@ -643,8 +668,9 @@ void books_read_numbers(struct books *books, struct books_numbers *ret)
 	uint64_t passed, looks;
 	struct stat st;
 
-	*ret = (struct books_numbers){ .late_nr = books->late_nr };
+	*ret = (struct books_numbers){ .late_nr = books->late_nr, .unreturned_nr = books->unreturned_nr };
 	read_threads(books, add_numbers, ret);
+	ret->frees -= books->given_nr < ret->frees ? books->given_nr : ret->frees;
 	looks = (ret->allocations + ret->frees) / BOOKS_TIMED_EACH * cycles_of_a_look();
 	ret->cost_ns = ret->cost_ns > looks ? ret->cost_ns - looks : 0;
 	passed = cycles_now() - books->opened_cycles;

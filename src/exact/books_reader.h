@@ -76,6 +76,7 @@ struct books_numbers {
 	uint64_t allocations, frees, unknown_frees, steps;
 	uint64_t cost_ns; /* about: what the hooks took of the threads' time, but for the way into them */
 	uint64_t lost[BOOKS_LOSS_NR];
+	uint64_t unreturned_nr; /* calls in which the process has ended */
 	uint64_t late_nr; /* cuts at which a thread did not leave its call in time */
 	uint64_t file_bytes; /* what the books take of memory */
 	uint32_t thread_nr, node_nr, code_nr;

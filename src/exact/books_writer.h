@@ -61,6 +61,7 @@ static inline void forget_stack(struct books_thread *thread)
 	thread->frame_nr = 0;
 	thread->native.own_low = thread->native.own_high = 0;
 	thread->native.stack_low = thread->native.stack_high = 0;
+	thread->native.given.address = 0;
 }
 
 /* `was`: 0, or a thread that has ended. */

@@ -160,6 +160,14 @@ struct left_block {
 	uint64_t address, word, size; /* word 0: it was not in the books */
 };
 
+/* If the process is killed in the call, the block was not freed. */
+static inline void keep_given(struct books_thread *thread, const struct left_block *old)
+{
+	thread->native.given.word = old->word;
+	thread->native.given.size = old->size;
+	__atomic_store_n(&thread->native.given.address, old->address, __ATOMIC_RELEASE);
+}
+
 /* Before the call: another thread may get the old address before it returns. */
 static inline struct left_block leave_old(const struct hook *hook, uint64_t address)
 {
@@ -174,6 +182,8 @@ static inline struct left_block leave_old(const struct hook *hook, uint64_t addr
 	}
 	leave_next(hook);
 	old.word = leave_block(hook, address, &old.size, true);
+	if (likely(old.word))
+		keep_given(hook->thread, &old);
 	enter_next(hook);
 	return old;
 }
@@ -185,6 +195,7 @@ static inline uint64_t end_realloc(const struct hook *hook, const struct left_bl
 	if (unlikely(!hook->thread))
 		return block;
 	leave_next(hook);
+	__atomic_store_n(&hook->thread->native.given.address, 0, __ATOMIC_RELEASE);
 	if (likely(block))
 		enter_in_books(hook, block, size, true);
 	else if (old->word && keeps_old)

@@ -255,6 +255,7 @@ void add_books_losses(struct books *books, uint64_t *loss)
 	loss[LOSS_blocks_dropped] += numbers.lost[BOOKS_LOST_BLOCKS];
 	loss[LOSS_tracebacks_dropped] += numbers.lost[BOOKS_LOST_TRACEBACKS];
 	loss[LOSS_blocks_not_handed] += numbers.lost[BOOKS_LOST_HANDED];
+	loss[LOSS_calls_unreturned] += numbers.unreturned_nr;
 	loss[LOSS_blocks_amid_others] += numbers.lost[BOOKS_LOST_AMID];
 }
 

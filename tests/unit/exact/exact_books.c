@@ -245,6 +245,36 @@ Test(exact_books, know_the_threads_of_a_process_that_has_ended)
 }
 
 /* However many slots say that their threads are inside. */
+/* The process was killed in three calls; the block of the second one was freed by then, and another thread has its address. */
+Test(exact_books, have_the_block_of_a_call_that_never_returned)
+{
+	struct books_numbers numbers;
+
+	end_books();
+	make_file_of_books(&made);
+	MADE_HEAD(&made)->kind = BOOKS_OF_MALLOC;
+	open_made_books(&made);
+	for (uint32_t slot = 1; slot < 5; slot++) {
+		made_thread(&made, slot)->tid = 4100 + slot;
+		made_thread(&made, slot)->frees = 1;
+		made_thread(&made, slot)->inside = slot < 4 ? 0x7fff0000 : 0;
+	}
+	for (uint32_t slot = 1; slot < 3; slot++) {
+		made_thread(&made, slot)->native.given.address = 0x1000 * slot;
+		made_thread(&made, slot)->native.given.word = word_of(5, 0, slot, 0);
+		made_thread(&made, slot)->native.given.size = 700 + slot;
+	}
+	*large_at(9) = (struct books_large){ 0x2000, word_of(6, 0, 4, 0), 600 };
+	MADE_HEAD(&made)->level_nr = 1;
+	cr_assert_eq(cut_and_read(&made, 10, true, &read_), 0);
+	cr_assert_eq(read_.block_nr, 2);
+	cr_expect(read_.block[0].address == 0x1000 && read_.block[0].size == 701 && read_.block[0].tid == 4101 && read_.block[0].node == 5);
+	cr_expect(read_.block[1].address == 0x2000 && read_.block[1].size == 600);
+	books_read_numbers(made.books, &numbers);
+	cr_expect_eq(numbers.unreturned_nr, 3);
+	cr_expect_eq(numbers.frees, 3);
+}
+
 Test(exact_books, are_waited_for_in_all)
 {
 	struct timespec begun, end;
