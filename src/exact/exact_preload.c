@@ -212,6 +212,43 @@ EXPORT int mlockall(int flags)
 	return flags & MCL_FUTURE ? syscall(SYS_mlockall, flags & ~MCL_CURRENT) : 0;
 }
 
+/* ---- a limit on addresses ---- */
+
+static rlim_t limit_with_books(rlim_t limit, rlim_t most)
+{
+	if (limit >= most)
+		return limit;
+	return most - limit < BOOKS_BYTES ? most : limit + BOOKS_BYTES;
+}
+
+/* The books count for a limit that the program sets itself. So it is set higher by their size, as far as the hard limit allows. */
+static int set_limit(pid_t pid, int resource, const struct rlimit *limit, struct rlimit *ret_before)
+{
+	struct rlimit room = limit ? *limit : (struct rlimit){}, now;
+
+	if (limit && resource == RLIMIT_AS && books_base && (!pid || pid == getpid()) && !getrlimit(RLIMIT_AS, &now)) {
+		room.rlim_cur = limit_with_books(room.rlim_cur, now.rlim_max);
+		room.rlim_max = limit_with_books(room.rlim_max, now.rlim_max);
+	}
+	return syscall(SYS_prlimit64, pid, resource, limit ? &room : NULL, ret_before);
+}
+
+/* C libraries declare these with types of their own. */
+EXPORT int set_own_limit(int resource, const struct rlimit *limit) __asm__("setrlimit");
+EXPORT int set_any_limit(pid_t pid, int resource, const struct rlimit *limit, struct rlimit *ret_before) __asm__("prlimit");
+
+int set_own_limit(int resource, const struct rlimit *limit)
+{
+	return set_limit(0, resource, limit, NULL);
+}
+
+int set_any_limit(pid_t pid, int resource, const struct rlimit *limit, struct rlimit *ret_before)
+{
+	return set_limit(pid, resource, limit, ret_before);
+}
+
+__asm__(".globl setrlimit64, prlimit64\n.set setrlimit64, setrlimit\n.set prlimit64, prlimit");
+
 /* ---- the start ---- */
 
 #define WAIT_MOST_S 5 /* for the recorder */

@@ -178,6 +178,9 @@ int inject_python_execute(pid_t pid, uint64_t start_time, struct inject_python *
  */
 int inject_check_overcommit(struct reason *why);
 
+/* Whether a process has room for the books of its heap: the same, and its limit on addresses. 0 or a negative errno. */
+int inject_check_books(pid_t pid, struct reason *why);
+
 /* The books, to read and write, by the mapping of a process that still has them. 0, or -errno: -ENOENT it maps others there. */
 int inject_open_books(pid_t pid, const struct inject_books *books, int *ret_fd);
 

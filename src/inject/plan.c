@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "base/units.h"
+#include "exact/books.h"
 #include "inject/found_samplers.h"
 #include "inject/inject_private.h"
 #include "inject/target_maps.h"
@@ -221,6 +222,21 @@ int check_room_for_mappings(pid_t pid, const struct target_maps *maps, const str
 	read_line("/proc/sys/vm/max_map_count", max_map_count, sizeof(max_map_count));
 	err = judge_room(maps, needed, max_map_count, limits ?: "", why);
 	free(limits);
+	return err;
+}
+
+int inject_check_books(pid_t pid, struct reason *why)
+{
+	struct mappings_needed needed = mappings_to_eject();
+	struct target_maps maps = {};
+	int err = inject_check_overcommit(why);
+
+	if (err)
+		return err;
+	needed.bytes += BOOKS_BYTES;
+	err = target_maps_read(pid, &maps);
+	err = err ? reason_set(why, err, "process %d: %s", pid, strerror(-err)) : check_room_for_mappings(pid, &maps, &needed, why);
+	target_maps_release(&maps);
 	return err;
 }
 

@@ -154,7 +154,7 @@ static int plan_exact_python(struct target *target, const struct found_python *p
 static int plan_exact_heap(struct collector *collector, pid_t pid, struct reason *why)
 {
 	struct inject_plan *plan = NULL;
-	int err = inject_plan_make(collector->helpers.sandbox, pid, &plan, why);
+	int err = inject_plan_make(collector->helpers.sandbox, pid, &plan, why) ?: inject_check_books(pid, why);
 
 	inject_plan_free(plan);
 	return err;
