@@ -103,9 +103,23 @@ EXPORT void cfree(void *block)
 	free(block);
 }
 
-/* jemalloc's own: programs that find them free malloc's blocks by them. Another allocator's free() does the same. */
+EXPORT void free_sized(void *block, size_t size)
+{
+	(void)size;
+	free(block);
+}
+
+EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size)
+{
+	(void)alignment, (void)size;
+	free(block);
+}
+
+/* jemalloc's own: programs that find them free and resize malloc's blocks by them. Another allocator's functions do the same. */
 static void (*next_dallocx)(void *block, int flags);
 static void (*next_sdallocx)(void *block, size_t size, int flags);
+static void *(*next_rallocx)(void *was, size_t size, int flags);
+static size_t (*next_xallocx)(void *block, size_t size, size_t more, int flags);
 
 EXPORT void dallocx(void *block, int flags)
 {
@@ -136,12 +150,39 @@ EXPORT void *realloc(void *was, size_t size)
 	return unlikely(is_early(was)) ? realloc_early(was, size) : realloc_from(was, size, FRAME);
 }
 
+EXPORT void *rallocx(void *was, size_t size, int flags)
+{
+	const struct hook hook = begin_recorded(FRAME);
+	struct left_block old;
+	void *block;
+
+	if (!next_rallocx) {
+		end_recorded(&hook, 0, 0);
+		return flags ? NULL : realloc(was, size);
+	}
+	old = leave_old(&hook, (uint64_t)was);
+	block = next_rallocx(was, size, flags);
+	return (void *)end_realloc(&hook, &old, (uint64_t)block, size, true);
+}
+
+EXPORT size_t xallocx(void *block, size_t size, size_t more, int flags)
+{
+	const struct hook hook = begin_recorded(FRAME);
+	size_t now = next_xallocx ? next_xallocx(block, size, more, flags) : 0;
+
+	end_resize(&hook, (uint64_t)block, size, next_xallocx && now >= size);
+	return now;
+}
+
 EXPORT void *reallocarray(void *was, size_t n, size_t size)
 {
 	size_t bytes;
 
-	if (!__builtin_mul_overflow(n, size, &bytes))
+	if (!__builtin_mul_overflow(n, size, &bytes)) {
+		if (unlikely(!BOOKS_ARE_ON))
+			return realloc(was, bytes); /* perhaps the program's own one (malloc_comes_here()) */
 		return unlikely(is_early(was)) ? realloc_early(was, bytes) : realloc_from(was, bytes, FRAME);
+	}
 	errno = ENOMEM;
 	return NULL;
 }
@@ -262,6 +303,22 @@ static bool is_wanted(void)
 	return wanted && strtol(wanted, NULL, 10) == pid && !getrlimit(RLIMIT_FSIZE, &file_size) && file_size.rlim_cur >= BOOKS_BYTES;
 }
 
+static volatile bool was_called; /* while there are no books */
+extern void *own_malloc(size_t n) __attribute__((copy(malloc), alias("malloc"), visibility("hidden")));
+
+/* A program that has a malloc in its own file calls that one, which calls ours only if it is made so. */
+static bool malloc_comes_here(void)
+{
+	void *(*first)(size_t) = dlsym(RTLD_DEFAULT, "malloc");
+	void (*free_first)(void *) = dlsym(RTLD_DEFAULT, "free");
+
+	if (first == own_malloc || !first || !free_first)
+		return true;
+	was_called = false;
+	free_first(first(1));
+	return was_called;
+}
+
 /* A forked child has them, too: a handler that forked may return to a hook there. */
 static bool make_books(void)
 {
@@ -298,7 +355,7 @@ static void begin_books(void)
 
 	main_stack_end = getauxval(AT_RANDOM);
 	main_pointer = own_thread_pointer();
-	if (is_wanted() && make_books()) {
+	if (is_wanted() && malloc_comes_here() && make_books()) {
 		HEAD->version = BOOKS_VERSION;
 		HEAD->kind = BOOKS_OF_MALLOC;
 		for (unsigned int i = 0; i < sizeof(magic); i++)
@@ -315,6 +372,7 @@ static void early_is_used(uintptr_t address)
 
 static bool has_begun_books(void)
 {
+	was_called = true;
 	if (likely(has_begun))
 		return false;
 	find_next_allocator();
@@ -329,6 +387,8 @@ static void find_next_allocator(void)
 	next_dlclose = dlsym(RTLD_NEXT, "dlclose");
 	next_dallocx = dlsym(RTLD_NEXT, "dallocx");
 	next_sdallocx = dlsym(RTLD_NEXT, "sdallocx");
+	next_rallocx = dlsym(RTLD_NEXT, "rallocx");
+	next_xallocx = dlsym(RTLD_NEXT, "xallocx");
 	found = allocator_find_next(); /* at last: it leaves no error for the program's dlerror() */
 	next = found;
 	begin_books();

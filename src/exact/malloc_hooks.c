@@ -123,7 +123,19 @@ static struct slow_end record_realloc(const struct saved_arguments *saved, const
 	return return_result(end_realloc(&hook, &old, call_allocator(site->trampoline, saved), n, n && site->shape != SHAPE_REALLOCF));
 }
 
-/* The free of another allocator that it calls is no free of another block. */
+static struct slow_end record_xallocx(const struct saved_arguments *saved, const struct injected_site *site)
+{
+	const struct hook hook = begin_recorded(frame_of_call(saved));
+	uint64_t block = saved->argument[0], n = saved->argument[1], result;
+
+	if (unlikely(!hook.thread))
+		return pass_to(site->trampoline);
+	result = call_allocator(site->trampoline, saved);
+	end_resize(&hook, block, n, result >= n);
+	return return_result(result);
+}
+
+/* The free that it calls, perhaps of another allocator, is no free of another block. */
 static struct slow_end record_free_above(const struct saved_arguments *saved, const struct injected_site *site, uint64_t block)
 {
 	const struct hook hook = begin_recorded(frame_of_call(saved));
@@ -160,6 +172,8 @@ struct slow_end injected_slow(const struct saved_arguments *saved, const struct 
 	case SHAPE_REALLOC:
 	case SHAPE_REALLOCF:
 		return record_realloc(saved, site, a[0], a[1]);
+	case SHAPE_XALLOCX:
+		return record_xallocx(saved, site);
 	case SHAPE_REALLOCARRAY:
 		if (!__builtin_mul_overflow(a[1], a[2], &n))
 			return record_realloc(saved, site, a[0], n);

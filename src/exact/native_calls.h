@@ -204,4 +204,12 @@ static inline uint64_t end_realloc(const struct hook *hook, const struct left_bl
 	return block;
 }
 
+/* After the call of xallocx(): the block is where it was, with another size if there was room. */
+static inline void end_resize(const struct hook *hook, uint64_t block, uint64_t size, bool is_resized)
+{
+	const struct left_block old = is_resized && hook->thread ? leave_old(hook, block) : (struct left_block){};
+
+	end_realloc(hook, &old, is_resized ? block : 0, size, false);
+}
+
 #endif

@@ -22,7 +22,7 @@ struct planned_function {
 	uint32_t site;	  /* its number among INJECTED_SITES */
 	uint32_t plain;	  /* if it throws: the index of its variant with std::nothrow */
 	bool throws;
-	bool is_above; /* it may call another allocator of the process */
+	bool is_above; /* it may call another allocator of the process; a free, another free */
 };
 
 struct planned_allocator {

@@ -303,8 +303,8 @@ static enum choice choose(const struct inject_allocator *allocator, const struct
 {
 	const struct allocator_function *row = row_of_patch(patch);
 
-	if (row->shape == SHAPE_XALLOCX) /* the block stays, with the size that it had */
-		return CHOICE_PASS;
+	if (row->shape == SHAPE_XALLOCX) /* the block stays; without a hook it has the size that it had */
+		return *patch->fault ? CHOICE_PASS : CHOICE_PATCH;
 	if (row->shape == SHAPE_REALLOCARRAY && patch->passes_on) /* perhaps to another allocator, which counts the block */
 		return CHOICE_PASS;
 	if (*patch->fault)
@@ -373,7 +373,8 @@ static int plan_sites_of(struct inject_allocator *allocator, struct planned_allo
 	for (uint32_t i = 0; i < allocator->function_nr; i++) {
 		struct planned_function *function = &planned->function[i];
 
-		function->is_above &= !is_alone;
+		function->is_above = (function->is_above && !is_alone) ||
+				     (row_of_patch(&function->patch)->shape == SHAPE_FREE && function->patch.calls_taker);
 		function->site = take_site(used, hook_kind_of(function));
 		if (function->site == INJECTED_SITES)
 			return reason_set(why, -ENOTSUP, "%s has too many functions", allocator->path);

@@ -3,7 +3,7 @@
  * allocators PART…: each function of an allocator, called at a line of its own, and counted by line. The parts:
  *
  *	c      what every C library has       pvalloc, reallocarray, cfree   which not all have
- *	new, new_fails  operator new and delete          x  jemalloc's *allocx
+ *	new, new_fails  operator new and delete          x, x_of_malloc  jemalloc's *allocx
  *	tc     gperftools' tc_*               mi  mimalloc's mi_*, heap  its mi_heap_*
  *
  *	go     does each part once; another thread frees a third of the blocks
@@ -184,6 +184,22 @@ SITE static void part_x(struct worker *w)
 	}
 }
 
+/* Blocks of malloc(), which jemalloc's own functions take as well. */
+SITE static void part_x_of_malloc(struct worker *w)
+{
+	TIMES(9) {
+		struct kept *old = KEEP(w, malloc(113), 113);
+		size_t room = sallocx(old->pointer, 0);
+
+		MOVE(w, old, rallocx(old->pointer, 9001, 0), 9001);
+		old = KEEP(w, malloc(113), 113);
+		MOVE(w, old, xallocx(old->pointer, room, 0, 0) == room ? old->pointer : NULL, room);
+		old = KEEP(w, malloc(127), 127);
+		MOVE(w, old, xallocx(old->pointer, 200000, 0, 0) < 200000 ? NULL : old->pointer, 200000);
+		LATER(KEEP(w, malloc(109), 109), by_dallocx, by_sdallocx, by_free);
+	}
+}
+
 /* ---- tc ---- */
 
 SITE static void part_tc(struct worker *w)
@@ -319,7 +335,7 @@ static const struct {
 } part[] = {
 	{ "c", part_c }, { "pvalloc", part_pvalloc }, { "reallocarray", part_reallocarray },
 	{ "cfree", part_cfree }, { "new", part_new }, { "new_fails", part_new_fails },
-	{ "x", part_x },
+	{ "x", part_x }, { "x_of_malloc", part_x_of_malloc },
 	{ "tc", part_tc }, { "mi", part_mi }, { "heap", part_heap },
 };
 

@@ -244,8 +244,8 @@ static void note_no_books(struct collector *collector, struct target *target)
 			  "recorded any more; 'allocsnap attach --inject=exact' puts them into the new one",
 			  target->identity.pid, target->identity.comm);
 	else
-		notes_add(&collector->notes, "process %d (%s) has not loaded liballocsnap-exact.so%s, or has no room for books of 15 GiB of addresses (ulimit -v, -f): "
-			  "nothing of its heap is recorded; instead: 'allocsnap run', or 'allocsnap attach --inject=exact'",
+		notes_add(&collector->notes, "process %d (%s) has not loaded liballocsnap-exact.so%s, or has a malloc of its own in its file, or no room for books of 15 GiB "
+			  "of addresses (ulimit -v, -f): nothing of its heap is recorded; instead: 'allocsnap run', or 'allocsnap attach --inject=exact'",
 			  target->identity.pid, target->identity.comm, target->life.exec_cnt ? " after its exec" : "");
 }
 
