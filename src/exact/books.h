@@ -101,6 +101,7 @@ struct books_head {
 	uint64_t wanted_code, wanted_stack; /* addresses of which the recorder has said nothing yet; 0: none */
 	uint64_t copied_bytes;
 	uint64_t walked_bytes; /* by the recorder: so many of them are done */
+	uint64_t closed_ns; /* CLOCK_MONOTONIC: when closed_nr was first raised since the list that holds; 0: never */
 };
 
 /* ---- threads ---- */

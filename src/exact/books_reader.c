@@ -313,6 +313,15 @@ uint64_t books_epoch_began(const struct books *books)
 	return books->epoch[books->epoch_nr - 1];
 }
 
+uint64_t books_epoch_of(const struct books *books, uint64_t time_ns)
+{
+	size_t i = books->epoch_nr;
+
+	while (i && books->epoch[i - 1] > time_ns)
+		i--;
+	return i ? books->epoch[i - 1] : 0;
+}
+
 static void pause_ns(uint64_t ns)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);

@@ -36,8 +36,9 @@ int books_cut(struct books *books, uint64_t now_ns, bool has_ended);
 /* Begins an epoch for the births of blocks alone. -ENOSPC: only a cut makes room for more. */
 int books_tick(struct books *books, uint64_t now_ns);
 
-/* When the epoch of now began, ns. */
+/* When the epoch of now, or of that time, began, ns. 0: before the first one. */
 uint64_t books_epoch_began(const struct books *books);
+uint64_t books_epoch_of(const struct books *books, uint64_t time_ns);
 
 /* Whether the kernel makes the barrier that a cut needs: not with nohz_full (kernel/sched/membarrier.c). */
 bool books_can_cut(void);

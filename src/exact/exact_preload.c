@@ -222,8 +222,15 @@ static int (*next_dlclose)(void *handle);
 
 static void note_closing(void)
 {
-	if (BOOKS_ARE_ON)
-		__atomic_fetch_add(&HEAD->closed_nr, 1, __ATOMIC_SEQ_CST);
+	const struct books_known *known;
+	struct timespec now;
+
+	if (!BOOKS_ARE_ON)
+		return;
+	known = books_known(__atomic_load_n(&HEAD->known_nr, __ATOMIC_ACQUIRE));
+	if (LOAD(known->closed_nr) == LOAD(HEAD->closed_nr) && !clock_gettime(CLOCK_MONOTONIC, &now))
+		__atomic_store_n(&HEAD->closed_ns, now.tv_sec * UINT64_C(1000000000) + now.tv_nsec, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&HEAD->closed_nr, 1, __ATOMIC_SEQ_CST);
 }
 
 /* Other code may come to the same addresses. Until the recorder has looked again, stacks are copied. */

@@ -39,9 +39,18 @@ static int unwind_memory__read(struct unwind_memory *memory, bpf_u64 address, bp
 #define COPIES_MOST (1u << 20)
 #define COPIED_WORDS_MOST (1u << 24) /* of the frames of all copies */
 
+#define REPLACED_MOST (4 * 1024) /* of four passes (MAPPINGS_PAST_MAX) and more */
+
 struct list_time {
 	uint32_t replaced_nr;
-	uint64_t time_ns;
+	uint64_t made_ns, time_ns; /* the code was there: first, last */
+	uint64_t ended_ns;	   /* another number was published; 0: it holds */
+	bool has_unsure;	   /* a range has other code since a time in between */
+};
+
+struct replaced_range {
+	uint64_t start, end, time_ns;
+	bool is_noticed; /* the process itself has stopped using the rules before */
 };
 
 struct known_code {
@@ -55,6 +64,9 @@ struct known_code {
 	bool is_unsure[BOOKS_REGIONS_MAX]; /* of walked->region[] */
 	struct list_time *time;
 	size_t time_nr, time_alloc;
+	struct replaced_range *range;
+	size_t range_nr, range_alloc;
+	bool has_unsure; /* since the latest list */
 
 	/* Copies. */
 	uint32_t frames_most;
@@ -102,6 +114,7 @@ void known_code__close(struct known_code *known)
 	free(known->published.region);
 	free(known->published.range);
 	free(known->time);
+	free(known->range);
 	free(known->stack);
 	free(known->frame);
 	idmap_release(&known->numbers);
@@ -280,7 +293,7 @@ static void tell_of_list(struct known_code *known)
 static int note_time(struct known_code *known, uint32_t replaced_nr, uint64_t time_ns)
 {
 	struct list_time *last = known->time_nr ? &known->time[known->time_nr - 1] : NULL;
-	const struct list_time new = { replaced_nr, time_ns };
+	const struct list_time new = { replaced_nr, time_ns, time_ns, 0, false };
 
 	if (!last || last->replaced_nr != replaced_nr)
 		return array_push(known, time, new);
@@ -292,8 +305,8 @@ int known_code__publish(struct known_code *known, const struct code_list *list)
 {
 	struct code_list new;
 	int err = take_published(list, &new);
-	bool is_new = !err && (!known->known_nr || !is_same_list(&known->published, &new));
-	bool is_replaced = is_new && is_any_gone(&known->published, &new);
+	bool is_new = !err && (!known->known_nr || known->has_unsure || !is_same_list(&known->published, &new));
+	bool is_replaced = is_new && (known->has_unsure || is_any_gone(&known->published, &new));
 
 	if (!err)
 		fill_walked(known, list);
@@ -308,8 +321,75 @@ int known_code__publish(struct known_code *known, const struct code_list *list)
 	known->is_replaced |= is_replaced;
 	release_list(&known->published);
 	known->published = new;
+	known->has_unsure = false;
 	tell_of_list(known);
+	for (size_t i = 0; i + 1 < known->time_nr && is_replaced; i++)
+		known->time[i].ended_ns = known->time[i].ended_ns ?: monotonic_now_ns();
 	return 0;
+}
+
+/* ---- code that was replaced while a list held ---- */
+
+uint64_t known_code__confirmed_ns(const struct known_code *known)
+{
+	return known->time_nr ? known->time[known->time_nr - 1].time_ns : 0;
+}
+
+/* Whether hooks have used no rule any more since before that time. */
+static bool was_noticed(const struct known_code *known, uint64_t time_ns)
+{
+	const struct books_head *head = known->books->head;
+	uint64_t closed_ns = __atomic_load_n(&head->closed_ns, __ATOMIC_RELAXED);
+
+	return __atomic_load_n(&head->closed_nr, __ATOMIC_SEQ_CST) != known->published.closed_nr && closed_ns && closed_ns <= time_ns;
+}
+
+static bool held_then(const struct list_time *list, uint64_t time_ns)
+{
+	return list->made_ns < time_ns && (!list->ended_ns || time_ns <= list->ended_ns);
+}
+
+/* Passes have had the oldest ones: the tracebacks of these are known for good. */
+static void forget_oldest_ranges(struct known_code *known)
+{
+	known->range_nr /= 2;
+	memmove(known->range, known->range + known->range_nr, known->range_nr * sizeof(*known->range));
+}
+
+int known_code__replaced(struct known_code *known, uint64_t start, uint64_t end, uint64_t time_ns)
+{
+	const struct replaced_range new = { start, end, time_ns, was_noticed(known, time_ns) };
+
+	if (array_any(known->range_nr, i, known->range[i].start == start && known->range[i].end == end && known->range[i].time_ns == time_ns))
+		return 0;
+	known->has_unsure |= !new.is_noticed;
+	for (size_t i = 0; i < known->time_nr; i++)
+		known->time[i].has_unsure |= !new.is_noticed && held_then(&known->time[i], time_ns);
+	if (known->range_nr >= REPLACED_MOST)
+		forget_oldest_ranges(known);
+	return array_push(known, range, new);
+}
+
+uint64_t known_code__unsure_since(const struct known_code *known, uint32_t replaced_nr, const uint64_t *frame, uint32_t frame_nr,
+				  uint32_t *ret_frame)
+{
+	size_t at = array_first(known->time_nr, k, known->time[k].replaced_nr >= replaced_nr);
+	uint64_t since_ns = UINT64_MAX;
+
+	*ret_frame = frame_nr;
+	for (size_t i = 0; i < known->range_nr && at < known->time_nr && known->time[at].has_unsure; i++) {
+		const struct replaced_range *range = &known->range[i];
+		uint32_t k = 0;
+
+		if (range->is_noticed || !held_then(&known->time[at], range->time_ns))
+			continue;
+		while (k < frame_nr && BOOKS_PC(frame[k]) - range->start >= range->end - range->start)
+			k++;
+		if (k < frame_nr && range->time_ns < since_ns)
+			since_ns = range->time_ns;
+		*ret_frame = k < *ret_frame ? k : *ret_frame;
+	}
+	return since_ns == UINT64_MAX ? 0 : since_ns;
 }
 
 uint64_t known_code__time_of(const struct known_code *known, uint32_t replaced_nr)

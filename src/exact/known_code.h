@@ -68,6 +68,22 @@ struct code_list {
 };
 
 /*
+ * Other code has come to a range at this time, of which the list that holds knows nothing. Until the next one holds, walks may
+ * have gone by the rules of the code before. To be called before the next list is published; once for each, or more often.
+ */
+int known_code__replaced(struct known_code *known, uint64_t start, uint64_t end, uint64_t time_ns);
+
+/* When the code was last found to be as in the list that holds. */
+uint64_t known_code__confirmed_ns(const struct known_code *known);
+
+/*
+ * Since when a walk with this number of replacements may have gone by rules of other code, because of one of its frames; *ret_frame: the
+ * first one whose code is not known then. 0: never.
+ */
+uint64_t known_code__unsure_since(const struct known_code *known, uint32_t replaced_nr, const uint64_t *frame, uint32_t frame_nr,
+				  uint32_t *ret_frame);
+
+/*
  * The list holds from now on, as far as there is room for it. If nothing has changed, nothing is written, but for the time.
  * The list stays the caller's.
  */

@@ -5,7 +5,8 @@ import pathlib
 import signal
 
 import harness
-from harness import ALLOCSNAP, WORKLOADS, check, check_equal, core, tool, wait_for
+from harness import ALLOCSNAP, NEVER, WORKLOADS, Law, Workload, check, check_equal, core, tool, wait_for
+from ledger import Recorded
 
 
 @harness.core
@@ -224,3 +225,52 @@ def test_allocations_are_those_of_their_own_code(bench):
     found = {row["key"]: row["count"] for row in rows if row["key"].startswith("keep_")}
     check_equal(found, {"keep_a": 10, "keep_b": 20, "keep_c": 30}, "allocations")
     host.end()
+
+
+# ---- replaced code, in exact recordings ----
+
+class ExactHost(Host):
+    """By hooks, or by a library, which sees dlclose()."""
+
+    def __init__(self, bench, plugins, by_library):
+        self.bench, self.plugins, self.places = bench, plugins, set()
+        path = os.path.abspath(os.path.join(WORKLOADS, "replaced_code"))
+        if by_library:
+            self.recording = self.program = bench.start([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--interval", NEVER, "--",
+                                                         path], kind=Recorded, bench=bench, name="replaced_code").ready()
+        else:
+            self.program = bench.start([path], kind=Workload).ready()
+            self.recording = bench.attach([self.program], "--inject=exact")
+
+    def named(self):
+        """{plugin: how many of its blocks have its name}, and how many tracebacks are unsure. None has the name of another one."""
+        path, named = self.recording.snapshot(), {}
+        for name, size in BYTES.items():
+            rows = self.bench.stats(path, "--group-by", "traceback", "--min-size", str(size), "--max-size", str(size))["statistics"]
+            functions = [(frame.get("function"), row["count"]) for row in rows for frame in row["traceback"]]
+            wrong = [found for found in functions if found[0] in {f"keep_{other}" for other in BYTES if other != name}]
+            check_equal(wrong, [], f"names of others for blocks of plugin {name}", Law)
+            named[name] = sum(count for function, count in functions if function == f"keep_{name}")
+        return named, self.bench.show(path)["losses"]["tracebacks_unsure"]
+
+
+EXACT_WAYS = {f"{way}_by_{kind}": (way, kind == "the_library") for way in ("dlopen", "fixed", "copied") for kind in ("hooks", "the_library")}
+
+
+@harness.rows(EXACT_WAYS, of_core=("fixed_by_hooks", "dlopen_by_the_library"))
+def test_exact_blocks_of_code_that_was_replaced_have_no_other_name(bench, way, by_library):
+    """The rules and the names of plugin a are known when others come to its place, of which the recorder hears later."""
+    host = ExactHost(bench, build_plugins(bench), by_library)
+    first = "fixed" if way == "copied" else way
+    for _ in range(3):
+        host.run(first, "a", 10)
+        named, _ = host.named()
+    check(named["a"] >= 20, f"{named} of plugin a")
+    host.asleep([(way, "b", 20), (way, "c", 30)])
+    check(len(host.places) == 1, "the plugins had different places")
+    named, unsure_nr = host.named()
+    if way == "dlopen" and by_library:
+        check_equal(named["a"], 30, "blocks of plugin a, whose end the library has seen")
+    else:
+        check(unsure_nr > 0, f"nothing is unsure: {named}")
+    host.recording.end(signal.SIGINT) if not by_library else host.program.write("quit\n")

@@ -370,6 +370,22 @@ int versions_resolve_then(struct tracebacks *tracebacks, const struct mappings *
 	return err;
 }
 
+int versions_unplace(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id, const struct traceback *traceback,
+		     uint64_t from_ns)
+{
+	struct known_traceback *last = tracebacks_find(tracebacks, id);
+	int err = last->next_id ? 1 : add_unplaced(tracebacks, mappings, id, traceback, from_ns, last);
+
+	if (err)
+		return err > 0 ? 0 : err;
+	last = &tracebacks->traceback[tracebacks->traceback_nr - 1];
+	last->until_ns = UINT64_MAX;
+	if (last->nframe)
+		tracebacks->place[last->first + last->nframe - 1].object = OBJECT_GONE;
+	last->has_unsure = true;
+	return 0;
+}
+
 /* ---- allocations ---- */
 
 static struct churn churn_since(const struct churn *now, const struct churn *before)

@@ -29,6 +29,13 @@ int versions_resolve(struct tracebacks *tracebacks, const struct mappings *mappi
 int versions_resolve_then(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
 			  const struct traceback *traceback, uint64_t time_ns);
 
+/*
+ * Blocks that were born from then on have another traceback, without a name where the code may be another one. 0 or -ENOMEM; the first
+ * call counts.
+ */
+int versions_unplace(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id, const struct traceback *traceback,
+		     uint64_t from_ns);
+
 /* Takes over what the map has counted for a traceback: at a drain, or when it has been taken out of the map. */
 void versions_count(struct tracebacks *tracebacks, struct known_traceback *known, const struct churn *counted);
 void versions_retire(struct tracebacks *tracebacks, struct known_traceback *known, const struct churn *counted);

@@ -220,7 +220,7 @@ static int push_mapping(struct list_making *making, const struct mapping *mappin
 	const struct unwind_copies *of;
 
 	making->is_gone = !mapping_is_there(making->mappings, mapping);
-	making->is_unsure = mapping->since_ns > making->lists->copied_ns && history_has(making->mappings, mapping->start, mapping->end);
+	making->is_unsure = mapping->surely_ns > making->lists->copied_ns && history_has(making->mappings, mapping->start, mapping->end);
 	if (mapping->object == OBJECT_NONE)
 		return push_without_table(making, &part);
 	of = &making->mappings->objects->object[mapping->object]->copies;
@@ -319,6 +319,22 @@ static int by_start(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* When a reading has found it, it came at some time since the one before. */
+static int note_replaced(struct known_code *known, const struct mappings *mappings)
+{
+	uint64_t confirmed_ns = known_code__confirmed_ns(known);
+	int err = mappings->past_lost_ns > confirmed_ns ? known_code__replaced(known, 0, UINT64_MAX, confirmed_ns + 1) : 0;
+
+	for (size_t i = 0; i < mappings->past_nr && confirmed_ns && !err; i++) {
+		const struct mapping *past = &mappings->past[i];
+		bool has_no_event = past->until_ns == mappings->read_ns;
+
+		if (past->until_ns > confirmed_ns)
+			err = known_code__replaced(known, past->start, past->end, has_no_event ? confirmed_ns + 1 : past->until_ns);
+	}
+	return err;
+}
+
 int code_lists_publish(struct code_lists *lists, struct known_code *known, const struct target *target,
 		       const struct unwind_tables *tables)
 {
@@ -326,6 +342,7 @@ int code_lists_publish(struct code_lists *lists, struct known_code *known, const
 	struct list_making making = { .lists = lists, .known = known, .mappings = mappings, .tables = tables };
 	int err = 0;
 
+	err = note_replaced(known, mappings);
 	making.list.closed_nr = lists->closed_nr;
 	making.list.time_ns = mappings->read_ns > mappings->told_ns ? mappings->read_ns : mappings->told_ns;
 	for (size_t i = 0; i < mappings->mapping_nr && !err; i++)

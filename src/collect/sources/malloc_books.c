@@ -277,6 +277,24 @@ static uint32_t end_of_walk(uint32_t end)
 	return end == UNWIND_BUSY || end >= UNWIND_END_NR ? UNWIND_GOES_ON : end;
 }
 
+/*
+ * Other code has come to the place of a frame before the process knew: from then on the walk may have been another one. So the
+ * frame has no name in blocks of that time, and its callers are not known.
+ */
+static int unplace_replaced(struct target *target, const uint64_t *frame, uint32_t number, uint64_t id, const struct traceback *traceback)
+{
+	struct malloc_books *state = target->heap_books.state;
+	struct traceback unsure = *traceback;
+	uint32_t first;
+	uint64_t since_ns = known_code__unsure_since(state->known, number, frame, traceback->nframe, &first);
+
+	if (!since_ns)
+		return 0;
+	unsure.nframe = unsure.total_nframe = first + 1;
+	unsure.end = UNWIND_GOES_ON;
+	return versions_unplace(&target->tracebacks, &target->mappings, id, &unsure, books_epoch_of(state->books, since_ns));
+}
+
 /* The frames of a node have one meaning, the one of its time: addresses may mean other code later. */
 static int fill_native_frames(struct target *target, const struct books_stack *stack, uint64_t id, struct traceback *ret)
 {
@@ -284,10 +302,12 @@ static int fill_native_frames(struct target *target, const struct books_stack *s
 	const uint64_t *frame = stack->frame;
 	uint64_t number = BOOKS_END_NUMBER(stack->end), time_ns;
 	uint32_t end = BOOKS_END_OF(stack->end);
+	bool is_copy = end == BOOKS_END_COPIED;
+	int err;
 
 	ret->nframe = stack->kept_nr;
 	ret->total_nframe = stack->frame_nr;
-	if (end == BOOKS_END_COPIED) {
+	if (is_copy) {
 		const struct copied_stack *copy = known_code__find_copy(known, number, &frame);
 
 		if (!copy)
@@ -302,7 +322,8 @@ static int fill_native_frames(struct target *target, const struct books_stack *s
 	ret->end = end_of_walk(end);
 	for (uint32_t i = 0; i < ret->nframe; i++)
 		note_frame(ret, i, frame[i], i + 1 < ret->nframe ? frame[i + 1] : 0);
-	return versions_resolve_then(&target->tracebacks, &target->mappings, id, ret, time_ns);
+	err = versions_resolve_then(&target->tracebacks, &target->mappings, id, ret, time_ns);
+	return err || is_copy ? err : unplace_replaced(target, frame, number, id, ret);
 }
 
 static int read_malloc_blocks(struct collector *collector)

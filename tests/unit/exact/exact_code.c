@@ -300,6 +300,54 @@ Test(exact_code, code_that_is_gone_or_another_is_counted)
 	cr_expect_eq(replaced_nr(), 4);
 }
 
+/* Frames of a walk; one of them lies where other code came at a time. */
+static void expect_unsure(uint32_t number, uint64_t since_ns, uint32_t first)
+{
+	const uint64_t frame[] = { 0x5100, 0x2100 | BOOKS_PC_GUESSED, 0x1100, 0x2200 };
+	uint32_t found;
+
+	cr_expect_eq(known_code__unsure_since(known, number, frame, 4, &found), since_ns, "number %u: since %lu", number,
+		     known_code__unsure_since(known, number, frame, 4, &found));
+	cr_expect_eq(found, since_ns ? first : 4, "number %u: %u", number, found);
+}
+
+Test(exact_code, walks_of_code_that_was_replaced_are_unsure)
+{
+	const uint64_t later = UINT64_C(1) << 62;
+
+	add_region(0x1000, 0x3000, 1);
+	list.time_ns = 10;
+	publish();
+	cr_expect_eq(known_code__confirmed_ns(known), 10);
+	cr_assert_eq(known_code__replaced(known, 0x2000, 0x3000, 15), 0);
+	list.time_ns = 20; /* the same code has come back */
+	publish();
+	cr_expect_eq(replaced_nr(), 1, "hooks begin anew");
+	publish();
+	cr_expect_eq(replaced_nr(), 1);
+	expect_unsure(0, 15, 1);
+	expect_unsure(1, 0, 0);
+	cr_assert_eq(known_code__replaced(known, 0x2000, 0x3000, 15), 0); /* it is still in the history */
+	publish();
+	cr_expect_eq(replaced_nr(), 1);
+	MADE_HEAD(&made)->closed_nr = 1; /* the process said so before the code came */
+	MADE_HEAD(&made)->closed_ns = later - 10;
+	cr_assert_eq(known_code__replaced(known, 0x1000, 0x2000, later), 0);
+	list.closed_nr = 1;
+	publish();
+	cr_expect_eq(replaced_nr(), 1);
+	expect_unsure(1, 0, 0);
+	MADE_HEAD(&made)->closed_nr = 2; /* or after it */
+	MADE_HEAD(&made)->closed_ns = 2 * later;
+	cr_assert_eq(known_code__replaced(known, 0x1000, 0x2000, later + 10), 0);
+	expect_unsure(1, later + 10, 2);
+	for (uint64_t i = 0; i < 10000; i++)
+		cr_assert_eq(known_code__replaced(known, 0x9000, 0xa000, later + 100 + i), 0);
+	cr_assert_eq(known_code__replaced(known, 0x2000, 0x3000, later + 99999), 0);
+	expect_unsure(1, later + 99999, 1);
+	expect_unsure(7, 0, 0);
+}
+
 Test(exact_code, there_is_room_for_so_many)
 {
 	for (uint32_t i = 0; i < BOOKS_REGIONS_MAX + 9; i++)
