@@ -269,7 +269,8 @@ struct books_large {
 
 /*
  * Malloc's books: the child of the root. How the walk ended (enum unwind_end), and of which code: replaced_nr of the head.
- * BOOKS_END_COPIED: there are no frames below it, and the number is where the copy of the stack begins, in units of 8 bytes.
+ * BOOKS_END_COPIED: there are no frames below it, and the number is where the copy of the stack begins, in units of 8 bytes
+ * (BOOKS_COPY_NUMBER()): of all copies so far, so that no number comes twice.
  * Other words are addresses of code, with these marks.
  */
 #define BOOKS_END (UINT64_C(1) << 63)
@@ -277,6 +278,8 @@ struct books_large {
 #define BOOKS_END_OF(word) ((uint32_t)((word) >> 48) & 0xff)
 #define BOOKS_END_NUMBER(word) ((uint32_t)(word))
 #define BOOKS_END_COPIED 0x80
+#define BOOKS_COPY_NUMBER(word) ((word) & ((UINT64_C(1) << 48) - 1))
+#define BOOKS_COPY_WORD(number) (BOOKS_END | (uint64_t)BOOKS_END_COPIED << 48 | BOOKS_COPY_NUMBER(number))
 #define BOOKS_PC_GUESSED (UINT64_C(1) << 62)
 #define BOOKS_PC_EXACT (UINT64_C(1) << 61)
 #define BOOKS_PC(word) ((word) & ((UINT64_C(1) << BOOKS_ADDRESS_BITS) - 1))
@@ -352,7 +355,7 @@ struct books_known {
 
 #define BOOKS_TABLE_WORDS (1u << 27) /* of 8 bytes */
 
-/* A stack, from sp on. */
+/* A stack, from sp on. Copies lie one behind another in a ring; so does one that reaches its end. */
 struct books_copy {
 	uint64_t bytes; /* of the stack; written last */
 	uint64_t pc, sp, fp;
@@ -360,7 +363,7 @@ struct books_copy {
 
 #define BOOKS_COPY_MOST (UINT64_C(64) << 10) /* of one stack */
 #define BOOKS_COPIES_WAITING (UINT64_C(64) << 20) /* that the recorder has not walked: the process has no more memory for them */
-#define BOOKS_COPIES_BYTES (UINT64_C(1) << 30)
+#define BOOKS_COPIES_BYTES (UINT64_C(1) << 29) /* of the ring */
 
 /* ---- where everything is ---- */
 
@@ -391,5 +394,7 @@ _Static_assert(sizeof(struct books_thread) <= BOOKS_THREAD_BYTES, "a slot has ro
 _Static_assert(sizeof(struct books_head) <= BOOKS_PAGE, "a page");
 _Static_assert(sizeof(struct books_known) <= BOOKS_KNOWN_BYTES, "room for all of it");
 _Static_assert(BOOKS_BYTES % BOOKS_PAGE == 0, "whole pages");
+_Static_assert(BOOKS_COPIES_WAITING + (BOOKS_THREADS + 1) * BOOKS_COPY_MOST < BOOKS_COPIES_BYTES, "no copy is written over before it is walked");
+_Static_assert(!(BOOKS_COPIES_BYTES & (BOOKS_COPIES_BYTES - 1)), "a power of two");
 
 #endif

@@ -36,7 +36,7 @@ static int unwind_memory__read(struct unwind_memory *memory, bpf_u64 address, bp
 #include "shared/unwind_step.h"
 
 #define TABLE_BYTES (sizeof(uint64_t) * BOOKS_TABLE_WORDS)
-#define COPIES_MOST (1u << 20)
+#define COPIES_MOST (1u << 22)
 #define COPIED_WORDS_MOST (1u << 24) /* of the frames of all copies */
 
 #define REPLACED_MOST (4 * 1024) /* of four passes (MAPPINGS_PAST_MAX) and more */
@@ -140,9 +140,7 @@ static int write_books_at(const struct known_code *known, uint64_t at, const voi
 
 static uint64_t copies_end(const struct known_code *known)
 {
-	uint64_t end = __atomic_load_n(&known->books->head->copied_bytes, __ATOMIC_ACQUIRE);
-
-	return end < BOOKS_COPIES_BYTES ? end : BOOKS_COPIES_BYTES;
+	return __atomic_load_n(&known->books->head->copied_bytes, __ATOMIC_ACQUIRE);
 }
 
 bool known_code__news(struct known_code *known, struct code_news *ret)
@@ -504,6 +502,22 @@ static uint32_t find_copied_number(const struct known_code *known, uint64_t numb
 	return idmap_find_key(&known->numbers, &number, sizeof(number), known->stack, sizeof(*known->stack));
 }
 
+/* The bytes up to the end of the ring, if there are so many. */
+static uint64_t bytes_to_ring_end(uint64_t at, uint64_t bytes)
+{
+	uint64_t left = BOOKS_COPIES_BYTES - at % BOOKS_COPIES_BYTES;
+
+	return left < bytes ? left : bytes;
+}
+
+static int read_of_copies(const struct known_code *known, uint64_t at, void *to, uint64_t bytes)
+{
+	uint64_t first = bytes_to_ring_end(at, bytes);
+
+	return read_books_at(known->books, BOOKS_AT_COPIES + at % BOOKS_COPIES_BYTES, to, first) ?:
+	       read_books_at(known->books, BOOKS_AT_COPIES, (char *)to + first, bytes - first);
+}
+
 /*
  * 0, and how many bytes it takes; -EAGAIN: it has not been copied wholly; -EINVAL: it makes no sense. `end`: copies lie below
  * it. Code may have been replaced between the copy and the walk: then it is not known whose code it was there.
@@ -514,14 +528,14 @@ static int read_copy(struct known_code *known, uint64_t at, uint64_t end, uint64
 	struct books_copy copy;
 	int err;
 
-	if (at > end || end - at < sizeof(copy))
+	if (at > end || end - at < sizeof(copy) || end - at > BOOKS_COPIES_BYTES)
 		return -EINVAL;
-	err = read_books_at(known->books, BOOKS_AT_COPIES + at, &copy, sizeof(copy));
+	err = read_of_copies(known, at, &copy, sizeof(copy));
 	if (err || !copy.bytes)
 		return err ?: -EAGAIN;
 	if (copy.bytes > BOOKS_COPY_MOST || copy.bytes & 7 || copy.bytes > end - at - sizeof(copy))
 		return -EINVAL;
-	err = read_books_at(known->books, BOOKS_AT_COPIES + at + sizeof(copy), known->copied, copy.bytes);
+	err = read_of_copies(known, at + sizeof(copy), known->copied, copy.bytes);
 	if (err)
 		return err;
 	*ret_bytes = sizeof(copy) + copy.bytes;
@@ -530,13 +544,16 @@ static int read_copy(struct known_code *known, uint64_t at, uint64_t end, uint64
 	return find_copied_number(known, stack.number) == IDMAP_NONE ? keep_copied_stack(known, &stack) : 0;
 }
 
-/* The process reads copies no more: their memory is given back. */
+/* The process reads copies no more: their memory is given back, and is zero when the ring comes there again. */
 static void punch_copies(struct known_code *known, uint64_t from, uint64_t to)
 {
+	from = to - from < BOOKS_COPIES_BYTES ? from : to - BOOKS_COPIES_BYTES;
 	from = (from + BOOKS_PAGE - 1) / BOOKS_PAGE * BOOKS_PAGE;
 	to = to / BOOKS_PAGE * BOOKS_PAGE;
-	if (from < to)
-		fallocate(known->books->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, BOOKS_AT_COPIES + from, to - from);
+	for (uint64_t bytes; from < to; from += bytes) {
+		bytes = bytes_to_ring_end(from, to - from);
+		fallocate(known->books->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, BOOKS_AT_COPIES + from % BOOKS_COPIES_BYTES, bytes);
+	}
 }
 
 int known_code__read_copies(struct known_code *known)

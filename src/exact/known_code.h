@@ -100,7 +100,7 @@ int known_code__read_copies(struct known_code *known);
 
 /* frame[]: as in nodes of the books, the innermost first; frame_nr of total_nr. */
 struct copied_stack {
-	uint64_t number; /* as in the node: BOOKS_END_NUMBER() */
+	uint64_t number; /* as in the node: BOOKS_COPY_NUMBER() */
 	uint64_t time_ns; /* as known_code__time_of() */
 	uint32_t first, frame_nr, total_nr;
 	uint32_t end; /* enum unwind_end */

@@ -265,28 +265,27 @@ static uint64_t bytes_to_copy(const struct books_native *native)
 	return end > sp ? (end - sp) & ~UINT64_C(7) : 0;
 }
 
+static uint64_t *copy_word(uint64_t at)
+{
+	return BOOKS_AS(uint64_t, BOOKS_AT_COPIES + at % BOOKS_COPIES_BYTES);
+}
+
 /* The node of a stack that the recorder walks. 0: there was no room for it. */
 static uint32_t copy_stack(const struct books_native *native)
 {
 	const struct books_native_frame *frame = &native->walk[0];
 	uint64_t bytes = bytes_to_copy(native), at;
-	struct books_copy *copy;
 
 	if (!bytes || LOAD(HEAD->copied_bytes) - LOAD(HEAD->walked_bytes) > BOOKS_COPIES_WAITING)
 		return 0;
-	at = __atomic_fetch_add(&HEAD->copied_bytes, sizeof(*copy) + bytes, __ATOMIC_RELAXED);
-	if (at + sizeof(*copy) + bytes > BOOKS_COPIES_BYTES) {
-		__atomic_store_n(&HEAD->copied_bytes, BOOKS_COPIES_BYTES, __ATOMIC_RELAXED);
-		return 0;
-	}
-	copy = BOOKS_AS(struct books_copy, BOOKS_AT_COPIES + at);
-	copy->pc = frame->pc;
-	copy->sp = frame->sp;
-	copy->fp = frame->fp;
-	for (uint64_t i = 0; i < bytes / 8; i++)
-		((uint64_t *)(copy + 1))[i] = word_at(frame->sp + i * 8);
-	__atomic_store_n(&copy->bytes, bytes, __ATOMIC_RELEASE);
-	return find_or_add_node(0, BOOKS_END_WORD(BOOKS_END_COPIED, at / 8));
+	at = __atomic_fetch_add(&HEAD->copied_bytes, sizeof(struct books_copy) + bytes, __ATOMIC_RELAXED);
+	*copy_word(at + offsetof(struct books_copy, pc)) = frame->pc;
+	*copy_word(at + offsetof(struct books_copy, sp)) = frame->sp;
+	*copy_word(at + offsetof(struct books_copy, fp)) = frame->fp;
+	for (uint64_t i = 0; i < bytes; i += 8)
+		*copy_word(at + sizeof(struct books_copy) + i) = word_at(frame->sp + i);
+	__atomic_store_n(copy_word(at), bytes, __ATOMIC_RELEASE);
+	return find_or_add_node(0, BOOKS_COPY_WORD(at / 8));
 }
 
 /* ---- tails ---- */

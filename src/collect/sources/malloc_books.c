@@ -308,7 +308,7 @@ static int fill_native_frames(struct target *target, const struct books_stack *s
 	ret->nframe = stack->kept_nr;
 	ret->total_nframe = stack->frame_nr;
 	if (is_copy) {
-		const struct copied_stack *copy = known_code__find_copy(known, number, &frame);
+		const struct copied_stack *copy = known_code__find_copy(known, BOOKS_COPY_NUMBER(stack->end), &frame);
 
 		if (!copy)
 			return 1;

@@ -387,17 +387,20 @@ Test(exact_code, news_come_once)
 /* Where copies lie: the next one comes here. */
 static uint64_t copied;
 
+static uint64_t *copy_word(uint64_t at)
+{
+	return MADE_AT(&made, uint64_t, BOOKS_AT_COPIES + at % BOOKS_COPIES_BYTES);
+}
+
 /* The stack may be this process's own, with all that the sanitizer has put there. */
 __attribute__((no_sanitize("address"))) static uint64_t put_copy(uint64_t pc, uint64_t sp, uint64_t fp, const void *stack, uint64_t bytes)
 {
-	struct books_copy *copy = MADE_AT(&made, struct books_copy, BOOKS_AT_COPIES + copied);
+	const uint64_t head[] = { bytes, pc, sp, fp };
 	uint64_t number = copied / 8;
 
-	*copy = (struct books_copy){ 0, pc, sp, fp };
-	for (uint64_t i = 0; i < bytes / 8; i++)
-		((volatile uint64_t *)(copy + 1))[i] = ((const volatile uint64_t *)stack)[i];
-	copy->bytes = bytes;
-	copied += sizeof(*copy) + bytes;
+	for (uint64_t i = 0; i < bytes / 8 + 4; i++)
+		*(volatile uint64_t *)copy_word(copied + 8 * i) = i < 4 ? head[i] : ((const volatile uint64_t *)stack)[i - 4];
+	copied += sizeof(head) + bytes;
 	MADE_HEAD(&made)->copied_bytes = copied;
 	return number;
 }
@@ -590,6 +593,27 @@ Test(exact_code, copies_give_their_memory_back)
 	free(stack);
 }
 
+/* The ring comes to its begin again, and one copy reaches over its end. Each has the frames of its own stack. */
+Test(exact_code, copies_are_in_a_ring)
+{
+	uint64_t *stack = calloc(1, BOOKS_COPY_MOST), number;
+	const uint64_t *frame;
+	struct stat st;
+
+	add_region(0x1000, 0x200000, 1);
+	publish();
+	for (uint64_t i = 0; copied < BOOKS_COPIES_BYTES + (BOOKS_COPIES_BYTES >> 4); i++) {
+		stack[3] = 0x2000 + i;
+		number = put_copy(0x1400, 0x7000, 0x7010, stack, BOOKS_COPY_MOST - 8);
+		walk_copies();
+		cr_assert(known_code__find_copy(known, number, &frame), "%lu", copied);
+		cr_assert_eq(frame[1], (0x2000 + i) | BOOKS_PC_GUESSED);
+	}
+	fstat(made.fd, &st);
+	cr_expect(st.st_blocks * UINT64_C(512) < UINT64_C(32) * BOOKS_COPY_MOST, "the file takes %lu bytes", st.st_blocks * 512ul);
+	free(stack);
+}
+
 Test(exact_code, numbers_of_others_are_no_copies)
 {
 	const uint64_t stack[] = { 0, 0 }, *frame;
@@ -642,7 +666,7 @@ static int look_at_stack(void *sum, const struct books_stack *stack)
 	*(uint64_t *)sum += stack->totals.allocations;
 	if (BOOKS_END_OF(stack->end) == BOOKS_END_COPIED) {
 		const uint64_t *frame;
-		const struct copied_stack *copy = known_code__find_copy(known, BOOKS_END_NUMBER(stack->end), &frame);
+		const struct copied_stack *copy = known_code__find_copy(known, BOOKS_COPY_NUMBER(stack->end), &frame);
 
 		cr_assert(!copy || copy->frame_nr <= FRAMES_MOST);
 		*(uint64_t *)sum += copy ? frame[copy->frame_nr - 1] : 0;
@@ -671,7 +695,7 @@ Test(exact_code, anything_may_be_written)
 		MADE_HEAD(&made)->node_nr = random_word() % 256;
 		MADE_HEAD(&made)->totals_nr = random_word() % 256;
 		MADE_NODES(&made)[random_word() % 200] = (struct books_node){
-			.word = BOOKS_END_WORD(BOOKS_END_COPIED, random_word() % (copied / 8)), .totals = 1 };
+			.word = BOOKS_COPY_WORD(random_word() % (copied / 8)), .totals = 1 };
 		walk_copies();
 		list.closed_nr = MADE_HEAD(&made)->closed_nr;
 		publish();
