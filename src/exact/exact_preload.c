@@ -313,7 +313,10 @@ static bool is_wanted(void)
 static volatile bool was_called; /* while there are no books */
 extern void *own_malloc(size_t n) __attribute__((copy(malloc), alias("malloc"), visibility("hidden")));
 
-/* A program that has a malloc in its own file calls that one, which calls ours only if it is made so. */
+/*
+ * A program that has a malloc in its own file calls that one, which calls ours only if it is made so. To be called while the early
+ * allocator answers: the next one does not see it.
+ */
 static bool malloc_comes_here(void)
 {
 	void *(*first)(size_t) = dlsym(RTLD_DEFAULT, "malloc");
@@ -355,14 +358,14 @@ static bool await_recorder(void)
 	return __atomic_load_n(&HEAD->known_nr, __ATOMIC_ACQUIRE);
 }
 
-static void begin_books(void)
+static void begin_books(bool is_called)
 {
 	static const char magic[8] = BOOKS_MAGIC;
 	int saved = errno;
 
 	main_stack_end = getauxval(AT_RANDOM);
 	main_pointer = own_thread_pointer();
-	if (is_wanted() && malloc_comes_here() && make_books()) {
+	if (is_called && is_wanted() && make_books()) {
 		HEAD->version = BOOKS_VERSION;
 		HEAD->kind = BOOKS_OF_MALLOC;
 		for (unsigned int i = 0; i < sizeof(magic); i++)
@@ -389,6 +392,7 @@ static bool has_begun_books(void)
 static void find_next_allocator(void)
 {
 	struct allocator found;
+	bool is_called;
 
 	use_early_allocator();
 	next_dlclose = dlsym(RTLD_NEXT, "dlclose");
@@ -397,8 +401,9 @@ static void find_next_allocator(void)
 	next_rallocx = dlsym(RTLD_NEXT, "rallocx");
 	next_xallocx = dlsym(RTLD_NEXT, "xallocx");
 	found = allocator_find_next(); /* at last: it leaves no error for the program's dlerror() */
+	is_called = malloc_comes_here();
 	next = found;
-	begin_books();
+	begin_books(is_called);
 }
 
 static __attribute__((constructor)) void start_books(void)

@@ -22,7 +22,9 @@ struct python_hooks {
 	uint64_t books;	      /* where they are mapped */
 	uint64_t key_at;      /* 8 bytes there: whether the key of the thread state is in force, and its number */
 	uint64_t key_is;      /* what they have to be */
-	uint64_t state_at;    /* the thread state of a thread: bytes behind its thread pointer */
+	uint64_t state_at;    /* the thread state of a thread: bytes behind its thread pointer; glibc's sequence number of the key is in front */
+	uint64_t key_sequence; /* the highest of these that was seen: a key that was deleted and made again has a higher one; 0: none */
+	uint64_t finalizing_at; /* 8 bytes there: the state that ends the interpreter. All others are freed by then; 0: none */
 	struct python_offsets offsets;
 	uint64_t old[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR]; /* the functions that were there */
 	uint64_t old_tracer; /* the one that was called when objects began; 0: none */

@@ -396,15 +396,32 @@ static inline uint32_t child_of(struct books_thread *thread, uint32_t parent, ui
 
 /* ---- the walk ---- */
 
-/* As pthread_getspecific() gives it to PyGILState_GetThisThreadState(). 0: none, or the interpreter is ending. */
+/* Whether a state is of the interpreter of now, and not left by one that has ended: its memory may be gone. */
+static __attribute__((noinline)) bool is_of_key(uint64_t sequence)
+{
+	if (sequence > LOAD(SETTINGS->key_sequence))
+		__atomic_store_n(&SETTINGS->key_sequence, sequence, __ATOMIC_RELAXED);
+	return sequence >= LOAD(SETTINGS->key_sequence);
+}
+
+/* glibc adds 1 when a key is deleted, and when it is made: odd numbers are of keys in use (pthread_key_create()). */
+static __attribute__((noinline)) uint64_t note_key_gone(void)
+{
+	__atomic_store_n(&SETTINGS->key_sequence, (LOAD(SETTINGS->key_sequence) + 1) & ~UINT64_C(1), __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* As pthread_getspecific() gives it to PyGILState_GetThisThreadState(). 0: none, or the interpreter has ended, or is ending. */
 static inline uint64_t own_thread_state(void)
 {
-	uint64_t state;
+	uint64_t state, sequence, finalizing = word_at(SETTINGS->finalizing_at);
 
 	if (unlikely(word_at(SETTINGS->key_at) != SETTINGS->key_is))
+		return note_key_gone();
+	__asm__ volatile("movq %%fs:(%2), %0\n\tmovq %%fs:-8(%2), %1" : "=&r"(state), "=&r"(sequence) : "r"(SETTINGS->state_at));
+	if (unlikely(sequence != SETTINGS->key_sequence) && state && !is_of_key(sequence))
 		return 0;
-	__asm__ volatile("movq %%fs:(%1), %0" : "=r"(state) : "r"(SETTINGS->state_at));
-	return state;
+	return likely(!finalizing || finalizing == state) ? state : 0;
 }
 
 static inline uint64_t innermost_frame(uint64_t state)

@@ -69,7 +69,8 @@ static int fill_python(pid_t pid, const struct maps_line *line, const struct pyt
 	*ret = (struct inject_python){
 		.dev = line->dev,
 		.inode = line->inode + !strcmp(wrong, "file"),
-		.hooks = { .key_at = info->tss_key - 4 + bias, .offsets = info->offsets },
+		.hooks = { .key_at = info->tss_key - 4 + bias, .offsets = info->offsets,
+			   .finalizing_at = info->main_interpreter + bias - (info->version.minor < 13 ? 24 : 32) },
 		.tid_at = PYTHON_HOOKS_TID_AT + 4 * !strcmp(wrong, "tid"),
 	};
 	err = read_memory(&pid, ret->hooks.key_at, &ret->hooks.key_is, sizeof(ret->hooks.key_is));

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """attach --inject=exact: every block of a CPython that runs, recorded inside it, against CPython's own tracemalloc."""
 import collections
+import glob
 import os
 import pathlib
 import re
@@ -11,7 +12,7 @@ import harness
 from harness import ALLOCSNAP, NO_LINKS, Law, Process, Skip, check, check_equal, link_holder_of, losses_of, tool, wait_for
 import python_blocks
 from test_inject import maps
-from test_python import ENVIRONMENT, FRAMES, LINE_THAT_DROPS, LINE_THAT_KEEPS, OWN, PYTHON, PYTHONS, ROUNDS, check_nothing_lost, \
+from test_python import ENVIRONMENT, FRAMES, LIBRARIES, LINE_THAT_DROPS, LINE_THAT_KEEPS, OWN, PYTHON, PYTHONS, ROUNDS, check_nothing_lost, \
     compare_in_one_process, count_rows, order, some, start_tracing
 
 EXACT = "--inject=exact"
@@ -241,6 +242,42 @@ def test_exact_counts_what_comes_and_goes(bench):
     is_gone(told)
     check_equal({row[3] for row in maps(told.pid)} - {row[3] for row in before}, set(), "files that it maps", Law)
     told.do("assert sum(map(sum, kept)) == 0 and len(kept) == 300")
+
+
+def test_exact_below_locked_memory(bench):
+    """mlockall(MCL_FUTURE) after the hooks have come: they go on, and go."""
+    told = start(bench)
+    recording = attach(bench, told)
+    told.do("import ctypes\nassert not ctypes.CDLL(None).mlockall(2)\nkeep(kept, 500)")
+    check_equal(kept(bench, recording.snapshot()), 500, "blocks")
+    recording.end(signal.SIGINT)
+    is_gone(told)
+    told.do("keep(kept, 500)\nassert len(kept) == 1000")
+
+
+@harness.core
+def test_exact_of_a_python_that_ends_and_begins_again(bench):
+    """In one process, while threads of the first one go on without its lock. It records on, or says that its allocators were set anew."""
+    need_python()
+    library = next(iter(glob.glob(LIBRARIES)), None)
+    if not library:
+        raise Skip(f"there is no {LIBRARIES}")
+    target = bench.start([os.path.join(harness.WORKLOADS, "python_again"), library], kind=harness.Workload, env=ENVIRONMENT).ready()
+    code = "run kept = [bytes(5000) for _ in range(300)]"
+    target.order("begin")
+    recording = bench.attach([target], EXACT, "--domain", "python")
+    for command in "raw 3", code:
+        check_equal(target.order(command)[1], 0, command)
+    check_equal(kept(bench, recording.snapshot()), 300, "blocks")
+    for command in "end", "begin", code, "raw 3", "end", "begin", code:
+        check_equal(target.order(command)[1], 0, command)
+    path = recording.snapshot()
+    if "other functions stand where its blocks were recorded" in recording.stderr():
+        check(bench.show(path)["gaps"], "no gap")
+    else:
+        rows = bench.stats(path, "--group-by", "traceback", "--min-size", str(BLOCK), "--max-size", str(BLOCK))["statistics"]
+        check_equal([(row["traceback"][0]["filename"], row["count"]) for row in rows], [("<string>", 300)], "blocks of the last one")
+    recording.end(signal.SIGINT)
 
 
 def test_exact_leaves_forked_children_alone(bench):

@@ -96,9 +96,44 @@ static int plan_tracer(struct target *target, uint64_t tracer, struct inject_pyt
 	return reason_set(why, -EAGAIN, "the function that sees when Python's objects begin cannot be read");
 }
 
-/* Where pthread_getspecific() would find the thread state, behind the thread pointer. */
-static int plan_key(struct target *target, uint64_t key_at, struct python_hooks *ret, struct reason *why)
+#define STATES_ASKED 1024
+
+/* From the values of any thread that has a state. 0: no thread has one. */
+static uint64_t find_key_sequence(struct target *target, const struct python_info *info, uint64_t bias, uint64_t state_at)
 {
+	uint64_t interpreter, state, thread, value[2]; /* sequence number, state */
+
+	if (target__read_memory(target, info->main_interpreter + bias, &interpreter, sizeof(interpreter)) ||
+	    target__read_memory(target, interpreter + info->states.first, &state, sizeof(state)))
+		return 0;
+	for (int i = 0; i < STATES_ASKED && state; i++) {
+		if (!target__read_memory(target, state + info->states.thread, &thread, sizeof(thread)) &&
+		    !target__read_memory(target, thread + state_at - sizeof(*value), value, sizeof(value)) && value[1] == state)
+			return value[0];
+		if (target__read_memory(target, state + PYTHON_STATE_NEXT, &state, sizeof(state)))
+			return 0;
+	}
+	return 0;
+}
+
+/*
+ * In _PyRuntime, in front of struct pyinterpreters, which begins with a lock and the first interpreter: _finalizing, from 3.13 on with
+ * the number of its thread behind.
+ */
+static int plan_finalizing(struct target *target, const struct python_info *info, uint64_t bias, struct python_hooks *ret, struct reason *why)
+{
+	uint64_t word;
+
+	ret->finalizing_at = info->main_interpreter + bias - (info->version.minor < 13 ? 3 : 4) * sizeof(word);
+	if (target__read_memory(target, ret->finalizing_at, &word, sizeof(word)))
+		return reason_set(why, -EAGAIN, "the state of Python's runtime cannot be read");
+	return word ? reason_set(why, -EINPROGRESS, "its Python is ending") : 0;
+}
+
+/* Where pthread_getspecific() would find the thread state, behind the thread pointer. */
+static int plan_key(struct target *target, const struct python_info *info, uint64_t bias, struct python_hooks *ret, struct reason *why)
+{
+	uint64_t key_at = info->tss_key - 4 + bias;
 	uint32_t key[2]; /* whether it is in force; its number */
 
 	if (target__read_memory(target, key_at, key, sizeof(key)))
@@ -111,7 +146,8 @@ static int plan_key(struct target *target, uint64_t key_at, struct python_hooks 
 	memcpy(&ret->key_is, key, sizeof(ret->key_is));
 	ret->key_at = key_at;
 	ret->state_at = GLIBC_SPECIFIC_FIRST + 16 * key[1] + 8;
-	return 0;
+	ret->key_sequence = find_key_sequence(target, info, bias, ret->state_at);
+	return plan_finalizing(target, info, bias, ret, why);
 }
 
 /* Until 3.11 the key has a thread's first state, so the blocks of another interpreter would have frames of the main one. */
@@ -149,7 +185,7 @@ static int plan_hooks(struct target *target, const struct found_python *place, b
 	*ret = (struct inject_python){
 		.dev = place->dev, .inode = place->inode, .hooks.offsets = info->offsets, .tid_at = PYTHON_HOOKS_TID_AT,
 	};
-	return plan_key(target, info->tss_key - 4 + place->bias, &ret->hooks, why) ?:
+	return plan_key(target, info, place->bias, &ret->hooks, why) ?:
 	       plan_words(target, info, place->bias, ret, why) ?:
 	       plan_tracer(target, info->tracer ? info->tracer + place->bias : 0, ret, why);
 }

@@ -78,6 +78,8 @@ struct python_pools {
 };
 
 /* Offsets in bytes: the first state of a thread in an interpreter; in a state, its thread (pthread_self). */
+#define PYTHON_STATE_NEXT 8 /* in the state of a thread: the next one. The same from CPython 3.9 to 3.14 */
+
 struct python_states {
 	uint32_t first, thread;
 };

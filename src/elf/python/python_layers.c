@@ -113,7 +113,6 @@ void python_layers_asked(const struct python_layers *layers, uint64_t bias, uint
 
 #define STATES_MOST 1024 /* the list may change meanwhile */
 #define THREAD_ALIGN 64	 /* of glibc's struct pthread */
-#define STATE_NEXT 8	 /* the same from CPython 3.9 to 3.14 */
 
 /* 0: none, or it cannot be read. */
 static uint64_t read_state_word(const struct python_memory *memory, uint64_t address)
@@ -173,7 +172,7 @@ const char *python_states_check(const struct python_info *info, uint64_t bias, c
 		if (*ret_found)
 			return NULL;
 		are_elsewhere |= !is_ended_thread(memory, thread);
-		state = read_state_word(memory, state + STATE_NEXT);
+		state = read_state_word(memory, state + PYTHON_STATE_NEXT);
 	}
 	return !are_elsewhere ? NULL : "the states of its threads are not where glibc keeps them";
 }

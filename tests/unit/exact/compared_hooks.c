@@ -24,3 +24,8 @@ void end_late_free(void *block)
 	end_hook(&late_hook);
 	((free_fn)python_hooks.old[PYTHON_RAW][PYTHON_FREE])(NULL, block);
 }
+
+uint64_t own_state_of_hooks(void)
+{
+	return own_thread_state();
+}

@@ -27,6 +27,9 @@ extern HIDDEN_HOOK struct python_hooks python_hooks;
 /* The hooks pass on until they are on. */
 void turn_compared_hooks(int on);
 
+/* The state by which a hook would walk over the frames of the calling thread; 0: none. */
+uint64_t own_state_of_hooks(void);
+
 /* hook_raw_free() in two parts: between them, the thread is inside. */
 void begin_late_free(void);
 void end_late_free(void *block);

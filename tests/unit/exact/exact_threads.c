@@ -422,6 +422,37 @@ Test(exact_threads, go_on_after_a_jump_out_of_a_hook)
 	release_made_books(&made);
 }
 
+/* ---- interpreters that end ---- */
+
+Test(exact_threads, have_no_frames_of_an_interpreter_that_has_ended)
+{
+	static struct fake_thread thread;
+	struct made_books made;
+	uint64_t state;
+
+	fake_python_begin(&python, 11, &thread, 1, 7, &made);
+	be_fake_thread(&thread);
+	python_hooks.key_sequence = 7;
+	fake_key(true, 7, 0);
+	state = own_state_of_hooks();
+	cr_assert_eq(state, (uint64_t)thread.state);
+	fake_key(true, 7, 0x1234);
+	cr_expect_eq(own_state_of_hooks(), 0, "another thread ends it, and has freed this one's state");
+	fake_key(true, 7, state);
+	cr_expect_eq(own_state_of_hooks(), state, "this thread ends it");
+	fake_key(false, 7, 0);
+	cr_expect_eq(own_state_of_hooks(), 0);
+	fake_key(true, 7, 0);
+	cr_expect_eq(own_state_of_hooks(), 0, "a state of before, while the next interpreter begins");
+	fake_key(true, 9, 0);
+	cr_expect_eq(own_state_of_hooks(), state);
+	fake_key(true, 7, 0);
+	cr_expect_eq(own_state_of_hooks(), 0);
+	fake_key(true, 0, 0);
+	fake_python_end(&python);
+	release_made_books(&made);
+}
+
 /* ---- calls within calls ---- */
 
 static void *trace;

@@ -13,7 +13,8 @@
 
 static const struct python_offsets *offsets = &python_hooks.offsets;
 static uint64_t key = 1;
-static __thread uint64_t own_state;
+static __thread uint64_t own_slot[2]; /* sequence number of the key, state */
+#define own_state own_slot[1]
 static __thread bool realloc_fails;
 
 uint32_t fake_random(struct fake_thread *thread, uint32_t most)
@@ -517,11 +518,13 @@ static uint64_t function_of(void *function)
 	return (uint64_t)function;
 }
 
+static uint64_t finalizing;
+
 static void fill_hooks_of(const struct python_offsets *of, const struct made_books *made)
 {
 	python_hooks = (struct python_hooks){
 		.books = (uint64_t)made->base, .key_at = (uint64_t)&key, .key_is = key,
-		.state_at = BEHIND_THREAD_POINTER(own_state), .offsets = *of,
+		.state_at = BEHIND_THREAD_POINTER(own_state), .finalizing_at = (uint64_t)&finalizing, .offsets = *of,
 		.old = {
 			[PYTHON_RAW] = { function_of(raw_malloc), function_of(raw_calloc), function_of(raw_realloc), function_of(raw_free) },
 			[PYTHON_MEM] = { function_of(object_malloc), function_of(object_calloc), function_of(object_realloc), function_of(object_free) },
@@ -569,6 +572,13 @@ void fake_python_end(struct fake_python *python)
 			hook_object_free(NULL, (void *)python->code[i].at);
 	munmap(slab, SLAB_BYTES);
 	munmap(pages, UINT64_C(4096) * PAGES_NR);
+}
+
+void fake_key(bool is_made, uint64_t own_sequence, uint64_t ending)
+{
+	key = is_made;
+	own_slot[0] = own_sequence;
+	finalizing = ending;
 }
 
 void be_fake_thread(struct fake_thread *thread)

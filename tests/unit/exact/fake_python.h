@@ -79,6 +79,11 @@ void fake_python_end(struct fake_python *python);
 /* The calling thread is this one from here on. NULL: it is none of Python's. */
 void be_fake_thread(struct fake_thread *thread);
 
+/*
+ * Its key of thread states, and the calling thread's sequence number of it; ending: the state that ends the interpreter, or 0.
+ */
+void fake_key(bool is_made, uint64_t own_sequence, uint64_t ending);
+
 uint32_t fake_random(struct fake_thread *thread, uint32_t most);
 
 /* Changes frames or codes, or allocates, reallocates, frees a block. */
