@@ -133,7 +133,7 @@ MUTANTS = {
     "select: weights stay where they were": (
         "src/snapshot/select.c",
         ("copy_column_u64(s, SNAP_TRACE_WEIGHT)",
-         "(s->from->rows[SNAP_TRACE_WEIGHT].row ? copy_all(s, SNAP_TRACE_WEIGHT, &(void *){ 0 }) ?: "
+         "(s->from->rows[SNAP_TRACE_WEIGHT].row ? copy_all(s, SNAP_TRACE_WEIGHT) ?: "
          "(s->to->rows[SNAP_TRACE_WEIGHT].nr = s->to->rows[SNAP_TRACE_SIZE].nr, 0) : 0)")),
 
     # filters
