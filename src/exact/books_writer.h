@@ -65,13 +65,11 @@ static inline void forget_stack(struct books_thread *thread)
 }
 
 /* `was`: 0, or a thread that has ended. */
-static bool take_thread_slot(uint32_t slot, uint32_t was, uint32_t tid)
+static bool take_thread_slot(struct books_thread *thread, uint32_t was, uint32_t tid)
 {
-	struct books_thread *thread = thread_slot(slot);
-
 	if (!__atomic_compare_exchange_n(&thread->tid, &was, tid, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		return false;
-	thread->slot = slot % BOOKS_THREADS;
+	thread->slot = ((uint64_t)thread - BOOKS_BASE - BOOKS_AT_THREADS) / BOOKS_THREAD_BYTES;
 	thread->inside = thread->latest = thread->passed = 0;
 	forget_stack(thread);
 	__atomic_store_n(&thread->pointer, own_thread_pointer(), __ATOMIC_RELAXED);
@@ -80,30 +78,10 @@ static bool take_thread_slot(uint32_t slot, uint32_t was, uint32_t tid)
 }
 
 /* Its thread has ended if the caller has its thread pointer. */
-static bool has_slot_ended(uint32_t slot, uint32_t *ret_tid)
+static bool has_slot_ended(const struct books_thread *thread, uint32_t *ret_tid)
 {
-	const struct books_thread *thread = thread_slot(slot);
-
 	*ret_tid = LOAD(thread->tid);
 	return __atomic_load_n(&thread->pointer_tid, __ATOMIC_ACQUIRE) == *ret_tid && LOAD(thread->pointer) == own_thread_pointer();
-}
-
-/* The recorder frees the slots of threads that have ended. Where there were too many since, one of these is taken over. */
-static __attribute__((noinline)) struct books_thread *find_thread_slowly(uint32_t first, uint32_t tid)
-{
-	uint32_t was;
-
-	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++)
-		if (LOAD(thread_slot(first + i)->tid) == tid)
-			return thread_slot(first + i);
-	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++)
-		if (take_thread_slot(first + i, 0, tid))
-			return thread_slot(first + i);
-	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++)
-		if (has_slot_ended(first + i, &was) && take_thread_slot(first + i, was, tid))
-			return thread_slot(first + i);
-	count_books_loss(BOOKS_LOST_THREADS);
-	return NULL;
 }
 
 /* Stacks of one size lie at equal distances: pointers to them differ by multiples of it. */
@@ -112,10 +90,34 @@ static inline uint32_t first_slot_of(uint64_t thread_pointer)
 	return (thread_pointer ^ thread_pointer >> 15) * MULTIPLIER >> (64 - BLOCK_THREAD_BITS);
 }
 
+/* Threads that follow each other have the same thread pointer, and each its own of these slots. */
+static inline struct books_thread *slot_to_try(uint32_t first, uint32_t tid, uint32_t nr)
+{
+	return thread_slot(first + (tid + nr) % BOOKS_THREAD_TRIES);
+}
+
+/* The recorder frees the slots of threads that have ended. Where there were too many since, one of these is taken over. */
+static __attribute__((noinline)) struct books_thread *find_thread_slowly(uint32_t first, uint32_t tid)
+{
+	uint32_t was;
+
+	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++)
+		if (LOAD(slot_to_try(first, tid, i)->tid) == tid)
+			return slot_to_try(first, tid, i);
+	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++)
+		if (take_thread_slot(slot_to_try(first, tid, i), 0, tid))
+			return slot_to_try(first, tid, i);
+	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++)
+		if (has_slot_ended(slot_to_try(first, tid, i), &was) && take_thread_slot(slot_to_try(first, tid, i), was, tid))
+			return slot_to_try(first, tid, i);
+	count_books_loss(BOOKS_LOST_THREADS);
+	return NULL;
+}
+
 static inline struct books_thread *find_thread_slot(void)
 {
 	uint32_t tid = BOOKS_OWN_TID, first = first_slot_of(own_thread_pointer());
-	struct books_thread *thread = thread_slot(first);
+	struct books_thread *thread = slot_to_try(first, tid, 0);
 
 	return likely(LOAD(thread->tid) == tid) ? thread : find_thread_slowly(first, tid);
 }
