@@ -106,6 +106,50 @@ size_t elf_object__read_at(const struct elf_object *obj, uint64_t vaddr, void *b
 	return elf_object__read(obj, offset, buf, len) ? 0 : len;
 }
 
+#define WORDS_AT_ONCE (1u << 13)
+
+/* The lowest address at or above vaddr that the file has, a multiple of 8; its offset and the bytes from there on. */
+static bool next_in_file(const struct elf_object *obj, uint64_t *vaddr, uint64_t *ret_offset, uint64_t *ret_left)
+{
+	uint64_t lowest = UINT64_MAX;
+	GElf_Phdr segment;
+
+	if (*vaddr > UINT64_MAX - 7)
+		return false;
+	*vaddr = (*vaddr + 7) & ~7ull;
+	if (!elf_object__locate(obj, *vaddr, 0, ret_offset, ret_left))
+		return true;
+	for (size_t i = 0; i < obj->segment_nr && gelf_getphdr(obj->elf, i, &segment); i++)
+		if (segment.p_type == PT_LOAD && segment.p_filesz && segment.p_vaddr > *vaddr && segment.p_vaddr < lowest)
+			lowest = segment.p_vaddr;
+	if (lowest > UINT64_MAX - 7)
+		return false;
+	*vaddr = (lowest + 7) & ~7ull;
+	return !elf_object__locate(obj, *vaddr, 0, ret_offset, ret_left);
+}
+
+int elf_object__find_word(const struct elf_object *obj, uint64_t from, uint64_t mask, uint64_t want, uint64_t *ret_vaddr)
+{
+	uint64_t *word = malloc(WORDS_AT_ONCE * sizeof(*word)), offset, left;
+	int err = word ? -ENOENT : -ENOMEM;
+
+	while (err == -ENOENT && next_in_file(obj, &from, &offset, &left)) {
+		size_t bytes = left < WORDS_AT_ONCE * sizeof(*word) ? left : WORDS_AT_ONCE * sizeof(*word);
+		size_t nr = elf_object__read_some(obj, offset, word, bytes) / sizeof(*word), i = 0;
+
+		while (i < nr && (word[i] & mask) != want)
+			i++;
+		*ret_vaddr = from + i * sizeof(*word);
+		if (i < nr)
+			err = 0;
+		/* without a word it is the end of the file, which may have been cut short */
+		if (__builtin_add_overflow(from, nr ? nr * sizeof(*word) : left, &from))
+			break;
+	}
+	free(word);
+	return err;
+}
+
 /* ---- .eh_frame_hdr: functions sorted by address, in the only encoding that linkers write ---- */
 
 /* DW_EH_PE_pcrel | sdata4, udata4, datarel | sdata4 */

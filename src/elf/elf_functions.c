@@ -377,3 +377,31 @@ int elf_object__pointer_at(const struct elf_object *obj, uint64_t vaddr, uint64_
 	}
 	return -ENOENT;
 }
+
+int elf_object__pointers(const struct elf_object *obj, struct elf_pointer **ret, size_t *ret_nr)
+{
+	struct { struct elf_pointer *pointer; size_t pointer_nr, pointer_alloc; } found = {};
+	struct dynamic dynamic;
+	Elf_Data *data = NULL;
+	uint64_t offset;
+	int err = 0;
+
+	if (!elf_object__load_dynamic(obj, &dynamic) && !elf_object__offset_of(obj, dynamic.tag[DT_RELA], &offset))
+		data = elf_object__chunk(obj, offset, dynamic.tag[DT_RELASZ], ELF_T_RELA);
+	for (size_t i = 0; data && i < data->d_size / sizeof(Elf64_Rela) && !err; i++) {
+		const Elf64_Rela *relocation = (const Elf64_Rela *)data->d_buf + i;
+		struct elf_pointer pointer = { relocation->r_offset, relocation->r_addend };
+
+		if (ELF64_R_TYPE(relocation->r_info) == R_X86_64_RELATIVE)
+			err = array_push(&found, pointer, pointer);
+	}
+	if (err) {
+		free(found.pointer);
+		return err;
+	}
+	if (found.pointer_nr)
+		qsort(found.pointer, found.pointer_nr, sizeof(*found.pointer), array_by_number);
+	*ret = found.pointer;
+	*ret_nr = found.pointer_nr;
+	return 0;
+}

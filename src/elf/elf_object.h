@@ -123,8 +123,32 @@ int elf_object__slot_function(const struct elf_object *obj, uint64_t vaddr, char
  */
 int elf_object__pointer_at(const struct elf_object *obj, uint64_t vaddr, uint64_t *ret);
 
+/* A pointer that the loader writes for its own file: where it lies, and the address in the file that it leads to. */
+struct elf_pointer {
+	uint64_t at, to;
+};
+
+/*
+ * All of them that relocations name, sorted by place. A program that always lies at the same address has no relocations for
+ * them: the file has the addresses themselves. 0, and an array for the caller to free(); -ENOMEM.
+ */
+int elf_object__pointers(const struct elf_object *obj, struct elf_pointer **ret, size_t *ret_nr);
+
+/*
+ * The first word (8 bytes, at a multiple of 8) at or above `from` that is `want` under the mask, as the file has it. 0,
+ * -ENOENT or -ENOMEM.
+ */
+int elf_object__find_word(const struct elf_object *obj, uint64_t from, uint64_t mask, uint64_t want, uint64_t *ret_vaddr);
+
 /* Reads up to len bytes at a virtual address. Returns how many the file has there. */
 size_t elf_object__read_at(const struct elf_object *obj, uint64_t vaddr, void *buf, size_t len);
+
+/*
+ * The file offset of vaddr, in a PT_LOAD segment that has all these flags, and the number of bytes
+ * that follow in that segment. 0 or -ENOENT.
+ */
+int elf_object__locate(const struct elf_object *obj, uint64_t vaddr, uint32_t flags,
+		       uint64_t *ret_offset, uint64_t *ret_left);
 
 /* The file offset of a virtual address. 0; -ENOENT if no loaded segment has it. */
 int elf_object__offset_of(const struct elf_object *obj, uint64_t vaddr, uint64_t *ret_offset);

@@ -24,13 +24,6 @@ struct elf_object {
 Elf_Data *elf_object__chunk(const struct elf_object *obj, uint64_t offset, uint64_t size,
 			    Elf_Type type);
 
-/*
- * The file offset of vaddr, in a PT_LOAD segment that has all these flags, and the number of bytes
- * that follow in that segment. 0 or -ENOENT.
- */
-int elf_object__locate(const struct elf_object *obj, uint64_t vaddr, uint32_t flags,
-		       uint64_t *ret_offset, uint64_t *ret_left);
-
 /* The first segment of a type. */
 bool elf_object__segment(const struct elf_object *obj, uint32_t type, GElf_Phdr *ret);
 

@@ -22,10 +22,11 @@
 
 struct units;
 
-/* One frame in libdw's own strings; NULL and 0: not known. */
+/* One frame in the strings of libdw, or of another source of names; NULL and 0: not known. */
 struct place {
 	const char *linkage_name; /* mangled; NULL for C */
 	const char *name;
+	bool is_as_written;	  /* the name is readable as it is */
 	bool is_outermost;	  /* the function around all inlined calls */
 	const char *directory;	  /* where the compiler ran; the base of a relative filename */
 	const char *filename;

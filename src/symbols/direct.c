@@ -201,11 +201,17 @@ char *source_name(const char *directory, const char *raw)
 	return name;
 }
 
+enum name_kind {
+	NAME_OF_SOURCE,
+	NAME_OF_FUNCTION,
+	NAME_AS_WRITTEN, /* of a function whose name is readable as it is: Go's "main.part" is no part of another one */
+};
+
 /* A name and its readable form. Each name is converted once: for C++ that halves the time of a look-up. */
 struct name {
 	const char *directory; /* of a source file, a string in the DWARF; NULL for a function */
 	char *raw, *readable;
-	bool is_function;
+	enum name_kind kind;
 };
 
 struct direct {
@@ -249,8 +255,20 @@ static bool same_raw_name(uint32_t id, const void *key, const void *table)
 {
 	const struct name *name = &((const struct direct *)table)->name[id], *want = key;
 
-	return name->is_function == want->is_function && name->directory == want->directory &&
+	return name->kind == want->kind && name->directory == want->directory &&
 	       !strcmp(name->raw, want->raw);
+}
+
+static char *readable_form(const struct name *name)
+{
+	switch (name->kind) {
+	case NAME_OF_FUNCTION:
+		return function_name(name->raw);
+	case NAME_AS_WRITTEN:
+		return strdup(name->raw);
+	default:
+		return source_name(name->directory, name->raw);
+	}
 }
 
 static int add_name(struct direct *direct, const struct name *key, uint64_t hash)
@@ -259,8 +277,7 @@ static int add_name(struct direct *direct, const struct name *key, uint64_t hash
 	int err = -ENOMEM;
 
 	name.raw = strdup(key->raw);
-	name.readable = key->is_function ? function_name(key->raw) :
-					   source_name(key->directory, key->raw);
+	name.readable = readable_form(key);
 	if (name.raw && name.readable)
 		err = array_reserve(&direct->name, &direct->name_alloc, direct->name_nr + 1);
 	if (!err)
@@ -284,7 +301,7 @@ static int read_name(struct direct *direct, const struct name *key, const char *
 	*ret = NULL;
 	if (!key->raw || !*key->raw)
 		return 0;
-	hash = hash_bytes(key->raw, strlen(key->raw), key->is_function);
+	hash = hash_bytes(key->raw, strlen(key->raw), key->kind);
 	id = idmap_find(&direct->name_ids, hash, same_raw_name, key, direct);
 	if (id == IDMAP_NONE) {
 		id = direct->name_nr;
@@ -300,7 +317,7 @@ static int make_symbol(struct direct *direct, const struct place *place, struct 
 {
 	struct name function = {
 		.raw = (char *)(place->linkage_name ? place->linkage_name : place->name),
-		.is_function = true,
+		.kind = place->is_as_written ? NAME_AS_WRITTEN : NAME_OF_FUNCTION,
 	};
 	struct name source = { .raw = (char *)place->filename, .directory = place->directory };
 	struct name declared = {

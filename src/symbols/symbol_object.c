@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "elf/elf_object.h"
 #include "symbols/debug_file.h"
+#include "symbols/go_table.h"
 #include "symbols/ranges.h"
 
 /*
@@ -242,7 +244,9 @@ struct object {
 	struct segment *segment; /* the executable ones */
 	size_t segment_nr, segment_alloc;
 
-	bool is_loaded;
+	struct elf_object *file; /* for the table of Go, which takes it over */
+	unsigned int loaded; /* how many rows of the table of sources were needed so far */
+	struct go_table *go; /* NULL: it is no Go program */
 	struct symtab symtab;
 	struct units *units; /* NULL: no DWARF */
 	GElf_Addr dwarf_bias;
@@ -336,6 +340,7 @@ static int open_module(struct object *object, int fd)
 	dwfl_report_end(object->dwfl, NULL, NULL);
 	dwfl_module_info(object->module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
 	*userdata = object;
+	object->file = elf_object__open(fd, NULL);
 	object->elf = dwfl_module_getelf(object->module, &object->bias);
 	if (!object->elf) {
 		drop_module(object);
@@ -412,6 +417,8 @@ void object__close(struct object *object)
 {
 	if (!object)
 		return;
+	go_table__free(object->go);
+	elf_object__close(object->file);
 	units__free(object->units);
 	symtab_release(&object->symtab);
 	dwfl_end(object->dwfl);
@@ -450,7 +457,6 @@ static int load_debug_info(struct object *object)
 	Dwarf *dwarf;
 	int err;
 
-	object->is_loaded = true;
 	err = symtab_load(&object->symtab, object->module);
 	if (err)
 		return err;
@@ -499,20 +505,10 @@ static void name_outermost(struct place *place, const char *symbol)
 		place->linkage_name = symbol;
 }
 
-int object__lookup(struct object *object, uint64_t return_offset,
-		   struct place ret_place[SYMBOL_INLINE_MAX])
+static int look_up_in_debug_info(const struct object *object, uint64_t address, struct place *ret_place)
 {
-	uint64_t address;
-	int nr = 0, err;
+	int nr = 0;
 
-	ret_place[0] = (struct place){ .is_outermost = true };
-	if (!object->dwfl || !call_address(object, return_offset, &address))
-		return 1;
-	if (!object->is_loaded) {
-		err = load_debug_info(object);
-		if (err)
-			return err;
-	}
 	address += object->bias;
 	if (object->units)
 		nr = units__lookup(object->units, address - object->dwarf_bias, ret_place,
@@ -522,5 +518,50 @@ int object__lookup(struct object *object, uint64_t return_offset,
 	if (!nr)
 		nr = 1;
 	name_outermost(&ret_place[nr - 1], symtab_find(&object->symtab, address));
+	return nr;
+}
+
+static int load_go_table(struct object *object)
+{
+	struct elf_object *file = object->file;
+
+	object->file = NULL;
+	return file ? go_table__open(file, &object->go) : 0;
+}
+
+static int look_up_in_go_table(const struct object *object, uint64_t address, struct place *ret_place)
+{
+	return object->go ? go_table__lookup(object->go, address, ret_place, SYMBOL_INLINE_MAX) : 0;
+}
+
+/*
+ * Where names come from. The first row that knows an address names it, so that code has the same names in a stripped file as
+ * before it was stripped. A row is loaded when the rows above it do not know an address. The last row knows each one.
+ */
+static const struct name_source {
+	int (*load)(struct object *object); /* 0 or -ENOMEM */
+	/* The frames at an address in the file, innermost first. Their number; 0: it is not known; -ENOMEM. */
+	int (*look_up)(const struct object *object, uint64_t address, struct place *ret_place);
+} sources[] = {
+	{ load_go_table, look_up_in_go_table },
+	{ load_debug_info, look_up_in_debug_info },
+};
+
+int object__lookup(struct object *object, uint64_t return_offset,
+		   struct place ret_place[SYMBOL_INLINE_MAX])
+{
+	uint64_t address;
+	int nr = 0;
+
+	ret_place[0] = (struct place){ .is_outermost = true };
+	if (!object->dwfl || !call_address(object, return_offset, &address))
+		return 1;
+	for (unsigned int i = 0; i < ARRAY_SIZE(sources) && !nr; i++) {
+		if (object->loaded == i) {
+			nr = sources[i].load(object);
+			object->loaded++;
+		}
+		nr = nr ?: sources[i].look_up(object, address, ret_place);
+	}
 	return nr;
 }

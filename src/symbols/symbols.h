@@ -4,7 +4,7 @@
 
 /*
  * Return address in an object → function, file, line and the chain of inlined calls. elfutils'
- * libdw reads ELF and DWARF. Separate debug files are found by build-id (and .gnu_debuglink) below
+ * libdw reads ELF and DWARF, go_table.h the table of Go's runtime. Separate debug files are found by build-id (and .gnu_debuglink) below
  * /usr/lib/debug. Nothing is fetched from the network.
  */
 

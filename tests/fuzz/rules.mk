@@ -2,7 +2,7 @@
 # Fuzzing what reads files and command lines; clang's libFuzzer with ASan and UBSan.
 
 FUZZ         := .output/fuzz
-FUZZERS      := snapshot json filter cfi elf answer user_allocators profile
+FUZZERS      := snapshot json filter cfi elf answer user_allocators profile go_table
 FUZZ_SECONDS ?= 600
 FUZZ_CFLAGS  := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall -Iinclude -Isrc -Ibpf \
 		-DSNAP_ALWAYS_BYTES=1048576 -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
@@ -23,6 +23,7 @@ fuzzers: $(addprefix $(FUZZ)/fuzz-,$(FUZZERS)) $(FUZZ)/make-seeds $(FUZZ)/answer
 	$(Q)mkdir -p $(FUZZ)/seeds/snapshot $(FUZZ)/seeds/answer
 	$(Q)$(FUZZ)/answer-seeds $(FUZZ)/seeds/answer
 	$(Q)tests/fuzz/elf_seeds.sh $(FUZZ)/seeds/elf
+	$(Q)tests/fuzz/go_table_seeds.sh $(FUZZ)/seeds/go_table tests/unit/symbols/go_program.S
 	$(Q)tests/fuzz/cfi_seeds.sh $(FUZZ)/seeds/cfi tests/unwind/targets/frames.c
 	$(Q)$(FUZZ)/make-seeds $(FUZZ)/seeds/snapshot $(wildcard $(OUT)/golden-snapshots.d/*.snap)
 
@@ -33,6 +34,7 @@ $(FUZZ)/%.o: %.c VERSION
 
 $(FUZZ)/fuzz-cfi: $(call fuzz_obj,$(wildcard src/unwind/*.c))
 $(FUZZ)/fuzz-elf $(FUZZ)/fuzz-user_allocators: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c))
+$(FUZZ)/fuzz-go_table: $(call fuzz_obj,src/symbols/go_table.c $(wildcard src/elf/*.c))
 # All of the sandbox but the process at its other end.
 $(FUZZ)/fuzz-answer: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c src/symbols/*.c src/unwind/*.c) \
 	$(filter-out src/helper/spawner.c $(wildcard src/sandbox/worker*.c),$(wildcard src/helper/*.c src/sandbox/*.c)))

@@ -32,6 +32,7 @@ runs_of() {
 	answer) echo 10000 ;;
 	user_allocators) echo 200000 ;;
 	profile) echo 40000 ;;
+	go_table) echo 4000 ;;
 	esac
 }
 
@@ -46,6 +47,7 @@ limits_of() {
 	answer) echo "-max_len=4096" ;;
 	user_allocators) echo "-max_len=512 -dict=$tests/user_allocators.dict" ;;
 	profile) echo "-max_len=8192 -dict=$tests/profile.dict" ;;
+	go_table) echo "-max_len=16384" ;;
 	esac
 }
 

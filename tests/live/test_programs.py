@@ -219,21 +219,34 @@ def places(row):
     return [place for i, place in enumerate(found) if place not in found[i - 1:i]]
 
 
+def go_frames(row):
+    """Frames that the table of Go's runtime names. "goNested" is C code, and main.goNested is not."""
+    return [(name_of(frame), frame["filename"], frame["lineno"]) for frame in row["traceback"]
+            if re.match(r"(main|runtime)\.", name_of(frame))]
+
+
 def test_cgo_tracebacks_of_a_stripped_program_are_the_same(bench):
-    """By frame pointers; where one is lost since the stack has moved, the traceback ends and says so."""
+    """
+    By frame pointers; where one is lost since the stack has moved, the traceback ends and says so. Go code has its names and
+    lines, too.
+    """
     needs_tables()
     program = build(bench, "cgo")
     stripped = program + ".stripped"
     bench.run([tool("strip"), "-o", stripped, program])
     with_names, without = record(bench, program), record(bench, stripped)
     for size, (_, count) in WAYS.items():
-        whole = [places(row) for row in rows_of(bench, with_names, size, "--keep-wrappers")]
+        named = rows_of(bench, with_names, size, "--keep-wrappers")
+        whole = [places(row) for row in named]
         found = rows_of(bench, without, size, "--keep-wrappers")
         complete = [row for row in found if places(row) == whole[0]]
         check_equal(len(whole), 1, f"tracebacks of {size} bytes")
         check(sum(row["count"] for row in complete) >= count - 1, f"{size}: {[places(row) for row in found]}, not {whole}")
         for row in found:
             check_equal(places(row), whole[0][:len(places(row))], f"a traceback of {size} bytes")
+        for row in complete:
+            check_equal(go_frames(row), go_frames(named[0]), f"Go's names in a traceback of {size} bytes")
+        check(all(line for _, _, line in go_frames(named[0])), f"{go_frames(named[0])}: no line")
     shown = bench.show(without)
     check_equal(shown["losses"].get("tracebacks_broken", 0), 0, "broken tracebacks")
     check(shown["tracebacks"]["complete"] >= sum(count for _, count in WAYS.values()) - 1, f"{shown['tracebacks']}")

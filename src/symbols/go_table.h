@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SYMBOLS_GO_TABLE_H
+#define ALLOCSNAP_SYMBOLS_GO_TABLE_H
+
+/*
+ * The table that Go's runtime has of its own code (.gopclntab): functions, files, lines and inlined calls. Go's linker
+ * puts it into each program, and no strip takes it out. So a stripped program has the names of one that is not.
+ *
+ *	header ──► rows: address, function ──► function: its name, and where its number lists are
+ *	                                        number lists: address → file, line, inlined call
+ *
+ * Nothing names the table: it is searched for by the magic number that it begins with, and counts if all its rows agree
+ * with each other, and, since Go 1.18, with the runtime's description of the program (moduledata), which has the address
+ * of the code. Four layouts: Go 1.2, 1.16, 1.18 and 1.20, each up to the next.
+ *
+ * Inlined calls are known since Go 1.12. Their place differs between versions, and no number says which: the place
+ * counts at which the calls of all functions make sense. If no place does, an address where a call was inlined has the
+ * function around it, without a line. Before Go 1.12 it has the line of the inlined call, as Go's own tools say.
+ */
+
+#include <stdint.h>
+
+#include "symbols/compile_units.h"
+
+struct elf_object;
+struct go_table;
+
+/* Takes over elf, in any case. 0, and NULL in *ret if the file has no such table; or -ENOMEM. */
+int go_table__open(struct elf_object *elf, struct go_table **ret);
+void go_table__free(struct go_table *table); /* NULL is allowed */
+
+/*
+ * The frames at an instruction, innermost first; beyond max the outermost are left out. Their strings are the table's.
+ * 0: the address lies in no function of the table.
+ */
+int go_table__lookup(const struct go_table *table, uint64_t address, struct place *ret_place, int max);
+
+#endif
