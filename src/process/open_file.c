@@ -62,6 +62,7 @@ enum file_system_kind file_system_kind(const struct file_system *of)
 enum open_order_kind {
 	OPEN_PROGRAM, /* the BPF program file_system_of */
 	OPEN_BELOW,   /* a path with its NUL; with the directory. The answer carries an O_PATH descriptor */
+	OPEN_WITHOUT_LINKS, /* the same for a path without symbolic links */
 	OPEN_STACKED, /* uint32_t, the device that counts as local; an O_PATH descriptor. Answer: file or copy */
 	OPEN_REMOTE,  /* no body; with an O_PATH descriptor. The answer carries a copy */
 	OPEN_ANSWER,  /* struct open_answer; with the opened file */
@@ -184,6 +185,8 @@ static int run_open_order(struct open_worker *worker, const struct message *orde
 	switch (order->kind) {
 	case OPEN_BELOW:
 		return find_below(given, body, 0);
+	case OPEN_WITHOUT_LINKS:
+		return find_below(given, body, RESOLVE_NO_SYMLINKS);
 	case OPEN_STACKED:
 		memcpy(&local, body, sizeof(local));
 		return open_stacked(worker, given, local, answer);
@@ -374,11 +377,11 @@ void open_file(struct file_opener *opener, int at, struct opened_file *ret)
 }
 
 /* After a path that led to a file system that does not answer, no path is followed for a minute. */
-static int order_path(struct file_opener *opener, int dir, const char *path)
+static int order_path(struct file_opener *opener, enum open_order_kind kind, int dir, const char *path)
 {
 	struct open_answer answer = {};
 	int at = is_left_alone(opener, OF_PATHS) ? -ETIMEDOUT :
-		 send_open_order(opener, OPEN_BELOW, dir, path, strlen(path) + 1, &answer);
+		 send_open_order(opener, kind, dir, path, strlen(path) + 1, &answer);
 
 	if (at == -ETIMEDOUT && !is_left_alone(opener, OF_PATHS))
 		leave_alone(opener, OF_PATHS);
@@ -386,20 +389,30 @@ static int order_path(struct file_opener *opener, int dir, const char *path)
 }
 
 /* A path that the kernel has cached needs no answer from a file system. */
-int open_below(struct file_opener *opener, const char *root, const char *path)
+static int follow_path(struct file_opener *opener, enum open_order_kind kind, const char *root, const char *path)
 {
 	int dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), at;
 
 	if (dir < 0)
 		return -1;
-	at = find_below(dir, path, opener ? RESOLVE_CACHED : 0);
+	at = find_below(dir, path, (opener ? RESOLVE_CACHED : 0) | (kind == OPEN_WITHOUT_LINKS ? RESOLVE_NO_SYMLINKS : 0));
 	if (opener && (at == -EAGAIN || at == -EINVAL))
-		at = order_path(opener, dir, path);
+		at = order_path(opener, kind, dir, path);
 	close(dir);
 	if (at >= 0)
 		return at;
 	errno = -at;
 	return -1;
+}
+
+int open_below(struct file_opener *opener, const char *root, const char *path)
+{
+	return follow_path(opener, OPEN_BELOW, root, path);
+}
+
+int open_below_without_links(struct file_opener *opener, const char *root, const char *path)
+{
+	return follow_path(opener, OPEN_WITHOUT_LINKS, root, path);
 }
 
 const char *open_file_strerror(int errnum)

@@ -73,6 +73,9 @@ void open_file(struct file_opener *opener, int at, struct opened_file *ret);
 /* Finds a path below root; no link leads out of root. An O_PATH descriptor for open_file(), or -1 and errno. */
 int open_below(struct file_opener *opener, const char *root, const char *path);
 
+/* The same, but no symbolic link may be in the path. */
+int open_below_without_links(struct file_opener *opener, const char *root, const char *path);
+
 /* Like strerror(), with this module's own texts for ETIMEDOUT, EWOULDBLOCK and EFBIG. */
 const char *open_file_strerror(int errnum);
 

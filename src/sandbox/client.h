@@ -24,6 +24,7 @@ struct functions_wanted;
 struct helper;
 struct probe_info;
 struct object_returns;
+struct perf_map_names;
 struct python_asked;
 struct python_info;
 struct runtime_traits;
@@ -103,6 +104,13 @@ int sandbox__entries(struct sandbox *sandbox, int fd, struct entry_patches *ret,
  */
 int sandbox__python(struct sandbox *sandbox, int fd, const struct python_asked *asked, struct python_info *ret,
 		   struct reason *why);
+
+/*
+ * The names of addresses in code that a process made at run time, from its perf map (symbols/perf_map.h). The addresses are
+ * sorted, at most PERF_MAP_ADDRESSES_MAX. The caller frees both arrays of *ret.
+ */
+int sandbox__made_code(struct sandbox *sandbox, int fd, const uint64_t *address, size_t nr, struct perf_map_names *ret,
+		       struct reason *why);
 
 /* The line table of a code object, copied from a process. */
 struct python_line_table {

@@ -313,6 +313,16 @@ int sandbox__python_lines(struct sandbox *sandbox, const struct python_line_tabl
 	return 0;
 }
 
+int sandbox__made_code(struct sandbox *sandbox, int fd, const uint64_t *address, size_t nr, struct perf_map_names *ret,
+		       struct reason *why)
+{
+	struct made_question asked = { .nr = nr };
+
+	return ask_file(sandbox, &(struct asked_of_file){ MADE, fd, {
+		{ &asked, sizeof(asked) }, { (void *)address, nr * sizeof(*address) },
+	} }, ret, why);
+}
+
 /* ---- names ---- */
 
 static const char *text_at(const struct names_answer *names, uint32_t at)

@@ -40,6 +40,7 @@ enum message_kind {
 	ENTRIES, /* [nothing; struct entry_patches] */
 	PYTHON,	 /* [struct python_asked; struct python_info] */
 	LINES,	 /* [struct lines_question, its instructions and its table, no file; struct lines_answer] */
+	MADE,	 /* [struct made_question with its addresses; struct perf_map_names] */
 };
 
 #define WANTS_MAX 8	      /* for one question, in each directory of debug files */
@@ -90,6 +91,11 @@ struct table_question {
 
 struct returns_question {
 	uint64_t vaddr; /* where the function begins */
+};
+
+/* Followed by uint64_t address[nr], sorted. */
+struct made_question {
+	uint64_t nr;
 };
 
 /* Followed by int64_t instruction[nr], uint8_t table[bytes]. */

@@ -17,6 +17,7 @@
 #include "elf/runtime_detect.h"
 #include "sandbox/client.h"
 #include "sandbox/messages.h"
+#include "symbols/perf_map.h"
 #include "symbols/symbols.h"
 #include "unwind/unwind_table.h"
 
@@ -195,6 +196,25 @@ static bool verify_lines(const void *answer, const void *asked, uint64_t)
 	return is_sound;
 }
 
+/* ---- code made at run time ---- */
+
+static int answer_made(int fd, const void *asked, void *ret, struct reason *why)
+{
+	const struct made_question *question = asked;
+
+	return perf_map_read(fd, (const uint64_t *)(question + 1), question->nr, ret, why);
+}
+
+static bool verify_made(const void *answer, const void *asked, uint64_t)
+{
+	const struct perf_map_names *names = answer;
+	bool is_sound = names->nr == ((const struct made_question *)asked)->nr;
+
+	for (uint32_t i = 0; is_sound && i < names->nr; i++)
+		is_sound = names->name[i] <= names->text_bytes;
+	return is_sound && (!names->text_bytes || !names->text[names->text_bytes - 1]);
+}
+
 /* ---- all of them ---- */
 
 #define ARRAY(type, pointer, number, ...) { \
@@ -232,6 +252,10 @@ const struct file_question file_questions[] = {
 	} },
 	[PYTHON] = { sizeof(struct python_info), answer_python, verify_python, .needs_new_reader = true, .array = {
 		ARRAY(struct python_info, site, site_nr, .nr_most = PYTHON_SITES_MAX),
+	} },
+	[MADE] = { sizeof(struct perf_map_names), answer_made, verify_made, .array = {
+		ARRAY(struct perf_map_names, name, nr, .nr_most = PERF_MAP_ADDRESSES_MAX),
+		ARRAY(struct perf_map_names, text, text_bytes, .nr_most = PERF_MAP_ADDRESSES_MAX * PERF_MAP_NAME_MAX),
 	} },
 	[LINES] = { sizeof(struct lines_answer), answer_lines, verify_lines, .array = {
 		ARRAY(struct lines_answer, line, nr, .nr_most = PYTHON_LINES_MAX),

@@ -16,7 +16,7 @@ int frame_place_names(const struct frame_place *place, struct symbols *symbols,
 	bool is_exact = place->flags & SNAP_FRAME_EXACT;
 
 	if (place->names == NAMES_NONE) {
-		*ret_symbol = (struct symbol){};
+		*ret_symbol = (struct symbol){ .function = place->function };
 		return 1;
 	}
 	return symbols__lookup(symbols, place->names, frame_return_offset(place->offset, is_exact),

@@ -27,6 +27,7 @@ struct frame_place {
 	uint64_t offset;
 	uint32_t flags;	  /* a set of SNAP_FRAME_GUESSED, SNAP_FRAME_EXACT */
 	const char *path; /* the filename if no line is known */
+	const char *function; /* its name, if nothing is looked up; or NULL */
 };
 
 /* The frames of the current traceback. */

@@ -21,6 +21,7 @@
 #include "helper/spawner.h"
 #include "sandbox/client.h"
 #include "sandbox/messages.h"
+#include "symbols/perf_map.h"
 #include "unwind/unwind_table.h"
 
 #define KIND_WITHOUT_HEAD 0x80 /* the first word of an answer */
@@ -182,6 +183,21 @@ static void ask_lines(struct sandbox *sandbox, int)
 		MUST(line[i] >= PYTHON_NO_LINE);
 }
 
+static void ask_made(struct sandbox *sandbox, int fd)
+{
+	const uint64_t address[] = { 1, 2, 3 };
+	struct reason why = { "" };
+	struct perf_map_names names = {};
+	int err = sandbox__made_code(sandbox, fd, address, ARRAY_SIZE(address), &names, &why);
+
+	if (err)
+		expect_refused(err, &why);
+	for (uint32_t i = 0; i < names.nr && !err; i++)
+		MUST(!names.name[i] || strlen(names.text + names.name[i] - 1) < names.text_bytes);
+	free(names.name);
+	free(names.text);
+}
+
 static int take(void *, size_t i, const struct symbol *frame, int frame_nr)
 {
 	MUST(i < 3 && frame_nr >= 1 && frame_nr <= SYMBOL_INLINE_MAX);
@@ -213,8 +229,9 @@ static const struct {
 	{ ask_table, TABLE }, { ask_probe_info, FACTS }, { ask_returns, RETURNS },
 	{ ask_switch, SWITCH }, { ask_names, NAMES }, { ask_traits, TRAITS },
 	{ ask_entries, ENTRIES }, { ask_python, PYTHON }, { ask_lines, LINES },
+	{ ask_made, MADE },
 };
-_Static_assert(ARRAY_SIZE(questions) == LINES - NAMES + 1, "every question is here");
+_Static_assert(ARRAY_SIZE(questions) == MADE - NAMES + 1, "every question is here");
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

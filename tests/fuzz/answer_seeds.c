@@ -10,6 +10,7 @@
 #include "elf/python/python_info.h"
 #include "elf/runtime_detect.h"
 #include "sandbox/messages.h"
+#include "symbols/perf_map.h"
 #include "unwind/unwind_table.h"
 
 static const struct verdict no_error;
@@ -62,6 +63,12 @@ static const struct {
 	int32_t line[3];
 } __attribute__((packed)) lines = { { .nr = 3 }, { 1, -1, 7 } };
 
+static const struct {
+	struct perf_map_names names;
+	uint32_t name[3];
+	char text[6];
+} __attribute__((packed)) made = { { .nr = 3, .text_bytes = 6 }, { 1, 0, 3 }, "a\0bcd" };
+
 static void write_seed(const char *dir, int kind, const void *head, size_t head_bytes,
 		       const void *rest, size_t bytes)
 {
@@ -88,5 +95,6 @@ int main(int, char **argv)
 		return 1;
 	write_seed(argv[1], 7, &no_error, sizeof(no_error), &python, sizeof(python));
 	write_seed(argv[1], 8, &no_error, sizeof(no_error), &lines, sizeof(lines));
+	write_seed(argv[1], 9, &no_error, sizeof(no_error), &made, sizeof(made));
 	return 0;
 }

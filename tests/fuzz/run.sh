@@ -33,6 +33,7 @@ runs_of() {
 	user_allocators) echo 200000 ;;
 	profile) echo 40000 ;;
 	go_table) echo 4000 ;;
+	perf_map) echo 20000 ;;
 	esac
 }
 
@@ -48,6 +49,7 @@ limits_of() {
 	user_allocators) echo "-max_len=512 -dict=$tests/user_allocators.dict" ;;
 	profile) echo "-max_len=8192 -dict=$tests/profile.dict" ;;
 	go_table) echo "-max_len=16384" ;;
+	perf_map) echo "-max_len=512" ;;
 	esac
 }
 

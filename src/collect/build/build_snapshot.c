@@ -260,6 +260,8 @@ static int add_place_frames(struct assembly *assembly, const struct code_place *
 	if (place->object == OBJECT_OF_SOURCE)
 		return add_source_frame(assembly, place->offset);
 	has_names(assembly, place, &where.names);
+	if (!in_object)
+		where.function = made_code_name(&assembly->target->made_code, frame_return_offset(place->offset, place->is_exact));
 	if (in_object) {
 		where.object = assembly->object_id[place->object];
 		where.path = object_at(assembly, place->object)->path;
@@ -294,9 +296,26 @@ static int look_up_names(struct assembly *assembly)
 	return err;
 }
 
+/* Names of code made at run time. Nobody can look them up later, so it does this also if no names are wanted. */
+static int look_up_made_code(struct assembly *assembly)
+{
+	struct target *target = assembly->target;
+	int err = 0;
+
+	for (size_t i = 0; i < target->tracebacks.place_nr && !err; i++) {
+		const struct code_place *place = &target->tracebacks.place[i];
+
+		if (place->object == OBJECT_NONE)
+			err = made_code_add(&target->made_code, frame_return_offset(place->offset, place->is_exact));
+	}
+	if (!target->life.has_ended)
+		made_code_open(&target->made_code, &target->mappings, target->identity.pid);
+	return err ?: made_code_look_up(&target->made_code, target->mappings.objects->sandbox);
+}
+
 static int look_up_frames(struct assembly *assembly)
 {
-	int err = look_up_names(assembly);
+	int err = look_up_names(assembly) ?: look_up_made_code(assembly);
 
 	for (const struct block_source *const *source = assembly->sources; *source && !err; source++)
 		if ((*source)->look_up)

@@ -101,7 +101,7 @@ static struct target *target_new(struct objects *objects)
 
 	if (!target)
 		return NULL;
-	target->identity.pidfd = target->sampler.memory_fd = -1;
+	target->identity.pidfd = target->sampler.memory_fd = target->made_code.fd = -1;
 	target->slot = ACCOUNT_NONE;
 	target->mappings.objects = objects;
 	target->probes.used = &target->probes.own;
@@ -204,6 +204,8 @@ int target__refresh(struct target *target, struct reason *why)
 	target->resident.bytes = rss_bytes;
 	begun_ns = monotonic_now_ns();
 	err = mappings_refresh(&target->mappings, target->identity.pid, why);
+	if (!err)
+		made_code_open(&target->made_code, &target->mappings, target->identity.pid);
 	err = err ?: late_functions_see_all(&target->late, &target->mappings, target->reading.mapped_ns);
 	/* If the process ends meanwhile, the text may be cut; the events have the rest. */
 	if (!err && read_rss_bytes(target->identity.pid)) {
@@ -341,6 +343,7 @@ int target__forget_image(struct target *target)
 	target->reading.is_touched = true;
 	target->identity.is_named = false;
 	tracebacks_forget(&target->tracebacks);
+	made_code_forget(&target->made_code);
 	if (target->life.exec_event_cnt >= target->life.exec_cnt)
 		return target__read_identity(target);
 	target->life.exec_event_cnt = target->life.exec_cnt;
@@ -373,6 +376,7 @@ void target__free(struct target *target)
 	pausing_release(&target->budget.own);
 	mappings_release(&target->mappings);
 	tracebacks_release(&target->tracebacks);
+	made_code_forget(&target->made_code);
 	late_functions_release(&target->late);
 	if (target->sampler.memory_fd >= 0)
 		close(target->sampler.memory_fd);

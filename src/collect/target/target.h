@@ -12,6 +12,7 @@
 #include "collect/budget/cost_watch.h"
 #include "collect/budget/interval_control.h"
 #include "collect/probe/probes.h"
+#include "process/made_code.h"
 #include "process/mapping_events.h"
 #include "process/mappings.h"
 #include "process/proc.h"
@@ -143,6 +144,7 @@ struct target {
 	struct target_snapshots snapshots;
 	struct target_resident resident;
 	struct mappings mappings;
+	struct made_code made_code;
 	struct maps_reading reading;
 	struct target_probes probes;
 	struct target_sampler sampler;

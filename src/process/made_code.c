@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "process/made_code.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "process/mappings.h"
+#include "process/open_file.h"
+#include "process/proc.h"
+#include "sandbox/client.h"
+#include "symbols/perf_map.h"
+
+#define MADE_NAMES_MAX (1u << 18) /* addresses; a process may make code for ever */
+
+/* It stands for names of which nothing says when the code had which. */
+#define SEVERAL "[code that was replaced]"
+
+/* ---- the file ---- */
+
+static bool has_made_code(const struct mappings *mappings)
+{
+	return array_any(mappings->mapping_nr, i, mappings->mapping[i].object == OBJECT_NONE);
+}
+
+/* Whether the file is of the process's user or root's. A copy is of the recorder's own user. */
+static bool is_own_map(const struct opened_file *opened, pid_t pid)
+{
+	struct stat st;
+	uint64_t user;
+
+	return !opened->is_copy && !fstat(opened->fd, &st) && !proc_status(pid, "Uid", &user) &&
+	       (st.st_uid == user || !st.st_uid);
+}
+
+void made_code_open(struct made_code *made, const struct mappings *mappings, pid_t pid)
+{
+	struct file_opener *opener = mappings->objects->opener;
+	struct opened_file opened;
+	char root[32], path[32];
+	pid_t own;
+
+	if (made->fd >= 0 || !has_made_code(mappings))
+		return;
+	own = proc_own_tid(pid, pid);
+	if (!own)
+		return;
+	snprintf(root, sizeof(root), "/proc/%d/root", pid);
+	snprintf(path, sizeof(path), "tmp/perf-%d.map", own);
+	open_file(opener, open_below_without_links(opener, root, path), &opened);
+	if (opened.fd >= 0 && is_own_map(&opened, pid))
+		made->fd = opened.fd;
+	else if (opened.fd >= 0)
+		close(opened.fd);
+}
+
+/* ---- the names ---- */
+
+int made_code_add(struct made_code *made, uint64_t return_address)
+{
+	uint64_t address = return_address - 1;
+	const struct made_name name = { .address = address };
+	uint32_t id;
+
+	if (made->name_nr >= MADE_NAMES_MAX)
+		return 0;
+	return idmap_intern(&made->ids, made, name, address, name, &id);
+}
+
+static int set_made_name(struct made_code *made, struct made_name *name, const char *text)
+{
+	uint32_t id;
+	int err = strpool_add(&made->text, text, strlen(text), &id);
+
+	if (!err && name->text && name->text != id)
+		err = strpool_add(&made->text, SEVERAL, strlen(SEVERAL), &id);
+	if (!err)
+		name->text = id;
+	return err;
+}
+
+static bool is_several(const struct made_code *made, const struct made_name *name)
+{
+	return name->text && !strcmp(strpool_get(&made->text, name->text), SEVERAL);
+}
+
+/* Asks for the addresses of one question, sorted. -EIO and others: the map cannot be read. */
+static int ask_made_names(struct made_code *made, struct sandbox *sandbox, const uint64_t *address, size_t nr)
+{
+	struct perf_map_names names;
+	int err = sandbox__made_code(sandbox, made->fd, address, nr, &names, NULL);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < nr && !err; i++) {
+		uint32_t id = idmap_find_key(&made->ids, &address[i], sizeof(*address), made->name, sizeof(*made->name));
+
+		if (names.name[i] && !is_several(made, &made->name[id]))
+			err = set_made_name(made, &made->name[id], names.text + names.name[i] - 1);
+	}
+	free(names.name);
+	free(names.text);
+	return err;
+}
+
+static int read_made_names(struct made_code *made, struct sandbox *sandbox)
+{
+	uint64_t *address = calloc(made->name_nr, sizeof(*address));
+	size_t nr = made->name_nr, part;
+	int err = address ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < nr && !err; i++)
+		address[i] = made->name[i].address;
+	if (!err)
+		qsort(address, nr, sizeof(*address), array_by_number);
+	for (size_t at = 0; at < nr && !err; at += part) {
+		part = nr - at < PERF_MAP_ADDRESSES_MAX ? nr - at : PERF_MAP_ADDRESSES_MAX;
+		err = ask_made_names(made, sandbox, address + at, part);
+	}
+	free(address);
+	return err;
+}
+
+int made_code_look_up(struct made_code *made, struct sandbox *sandbox)
+{
+	struct stat st;
+	int err;
+
+	if (made->fd < 0 || made->is_refused || !made->name_nr || fstat(made->fd, &st) ||
+	    (made->read_nr == made->name_nr && file_version_fits(&made->read, &st)))
+		return 0;
+	made->read = file_version_of(&st);
+	made->read_nr = made->name_nr;
+	err = read_made_names(made, sandbox);
+	made->is_refused = err != 0;
+	return err == -ENOMEM ? err : 0;
+}
+
+const char *made_code_name(const struct made_code *made, uint64_t return_address)
+{
+	uint64_t address = return_address - 1;
+	uint32_t id = idmap_find_key(&made->ids, &address, sizeof(address), made->name, sizeof(*made->name));
+
+	return id == IDMAP_NONE || !made->name[id].text ? NULL : strpool_get(&made->text, made->name[id].text);
+}
+
+void made_code_forget(struct made_code *made)
+{
+	if (made->fd >= 0)
+		close(made->fd);
+	free(made->name);
+	idmap_release(&made->ids);
+	strpool_release(&made->text);
+	*made = (struct made_code){ .fd = -1 };
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_PROCESS_MADE_CODE_H
+#define ALLOCSNAP_PROCESS_MADE_CODE_H
+
+/*
+ * Names of code that a process makes at run time. Its runtime writes them to /tmp/perf-PID.map if it is asked to (node
+ * --perf-basic-prof, python -X perf, Java with an agent): a perf map (symbols/perf_map.h). PID and /tmp are of the process's
+ * own namespaces.
+ *
+ * Anyone may put a file of this name there. So a map counts only if it belongs to the process's user or to root, is a regular
+ * file on a local file system, and no symbolic link leads to it. Its text is read in the sandbox. The map is kept open, so
+ * that the last snapshot of a process has its names, too.
+ *
+ * Code may go and other code come to its address: the map then has another name for it. Nothing says when, so from then on
+ * the address has "[code that was replaced]" for a name.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/file_replace.h"
+#include "base/idmap.h"
+
+struct mappings;
+struct sandbox;
+
+struct made_name {
+	uint64_t address;
+	uint32_t text; /* id in text; 0: none is known */
+};
+
+/* Zeroed, with fd -1: nothing is known. */
+struct made_code {
+	int fd; /* the perf map */
+	bool is_refused; /* it could not be read */
+	struct file_version read; /* the map as it was read last */
+	size_t read_nr; /* addresses that were asked for then */
+	struct made_name *name;
+	size_t name_nr, name_alloc;
+	struct idmap ids; /* by address */
+	struct strpool text;
+};
+
+/* Opens the map if there is one, and the process has code that lies in no file. */
+void made_code_open(struct made_code *made, const struct mappings *mappings, pid_t pid);
+
+/* Return addresses whose names are wanted. 0 or -ENOMEM. */
+int made_code_add(struct made_code *made, uint64_t return_address);
+
+/* Reads the map, if it has changed since, or addresses were added. 0 or -ENOMEM. */
+int made_code_look_up(struct made_code *made, struct sandbox *sandbox);
+
+/* NULL: it is not known. Valid until the next look-up. */
+const char *made_code_name(const struct made_code *made, uint64_t return_address);
+
+/* After an exec; and at the end. */
+void made_code_forget(struct made_code *made);
+
+#endif

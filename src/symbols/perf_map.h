@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SYMBOLS_PERF_MAP_H
+#define ALLOCSNAP_SYMBOLS_PERF_MAP_H
+
+/*
+ * A perf map: the text in which a runtime writes down the code that it makes (/tmp/perf-PID.map). A line is "START SIZE
+ * NAME", both numbers in hexadecimal. Nothing in it is trusted: a line that has another form does not count, and neither has
+ * a last line without its end, which is being written.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/reason.h"
+
+#define PERF_MAP_BYTES_MAX (256u << 20) /* a larger map is refused */
+#define PERF_MAP_NAME_MAX 512		/* a longer name is cut */
+#define PERF_MAP_ADDRESSES_MAX 16384	/* of one question */
+
+/* Names of addresses, in their order. The caller frees both arrays. */
+struct perf_map_names {
+	uint32_t nr, text_bytes;
+	uint32_t *name; /* where its text begins, + 1; 0: no line has the address */
+	char *text;
+};
+
+/*
+ * Finds the names of addresses, which are sorted. Of several lines with the address the last one counts. 0, -ENOMEM, or
+ * -E2BIG with a line in *why.
+ */
+int perf_map_read(int fd, const uint64_t *address, size_t nr, struct perf_map_names *ret, struct reason *why);
+
+#endif

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * A perf map. Each address has the name that a plain search of all lines finds.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "symbols/perf_map.h"
+
+static const uint64_t address[] = { 0, 1, 0x10, 0x11, 0x1000, 0x7f0000001234, UINT64_MAX - 1, UINT64_MAX };
+
+#define NR (sizeof(address) / sizeof(*address))
+
+/* A number of 1 to 16 digits, a space behind it. */
+static bool number_of(const char **at, uint64_t *ret)
+{
+	size_t digits = 0;
+
+	while (isxdigit((unsigned char)(*at)[digits]))
+		digits++;
+	if (!digits || digits > 16 || (*at)[digits] != ' ')
+		return false;
+	*ret = strtoull(*at, NULL, 16);
+	*at += digits + 1;
+	return true;
+}
+
+/* The name of the last line with the address, as long as it is kept; NULL: none. */
+static const char *plain_search(char *text, size_t size, uint64_t wanted)
+{
+	const char *name = NULL;
+
+	for (char *line = text, *end; (end = memchr(line, '\n', text + size - line)); line = end + 1) {
+		const char *at = line;
+		uint64_t start, bytes;
+
+		*end = '\0';
+		if (number_of(&at, &start) && number_of(&at, &bytes) && at != end && wanted >= start && wanted - start < bytes)
+			name = at;
+	}
+	return name && *name ? name : NULL;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	int fd = memfd_create("map", MFD_CLOEXEC);
+	struct perf_map_names names;
+
+	MUST(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+	MUST(!perf_map_read(fd, address, NR, &names, NULL));
+	MUST(names.nr == NR);
+	for (size_t i = 0; i < NR; i++) {
+		char *text = malloc(size + 1);
+		const char *want;
+
+		memcpy(text, data, size);
+		text[size] = '\0';
+		want = plain_search(text, size, address[i]);
+		MUST(!want == !names.name[i]);
+		MUST(!want || !strncmp(want, names.text + names.name[i] - 1, PERF_MAP_NAME_MAX - 1));
+		MUST(!want || strlen(names.text + names.name[i] - 1) < PERF_MAP_NAME_MAX);
+		free(text);
+	}
+	free(names.name);
+	free(names.text);
+	close(fd);
+	return 0;
+}

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Names of code that a process makes at run time, from its perf map: /tmp/perf-PID.map."""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+
+import harness
+from harness import WORKLOADS, Skip, Workload, check, check_equal, private_mounts, tool
+
+PROGRAM = os.path.join(WORKLOADS, "makes_code")
+UNKNOWN = "[anonymous code]"
+
+
+@contextlib.contextmanager
+def perf_map(pid):
+    """The path of a process's map, which is gone afterwards."""
+    path = pathlib.Path(f"/tmp/perf-{pid}.map")
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def made_names(bench, path, size):
+    """Names of frames in code that was made at run time, in the traceback of a block of this size."""
+    rows = bench.stats(path, "--group-by", "traceback", "--keep-wrappers", "--min-size", str(size),
+                       "--max-size", str(size))["statistics"]
+    check_equal(len(rows), 1, f"tracebacks of {size} bytes")
+    return [frame.get("function") or UNKNOWN for frame in rows[0]["traceback"] if frame["filename"] == UNKNOWN]
+
+
+@harness.core
+def test_code_made_at_run_time_has_the_names_of_its_map(bench):
+    program = bench.workload("makes_code")
+    with perf_map(program.pid):
+        recording = bench.attach([program])
+        program.order("name 0 LazyCompile:*remember /srv/leak.js:3:7")
+        for code, size in ((0, 1001), (1, 1002)):
+            program.order(f"hold {code} {size}")
+        path = recording.snapshot()
+        check_equal(made_names(bench, path, 1001), ["LazyCompile:*remember /srv/leak.js:3:7"], "the name")
+        check_equal(made_names(bench, path, 1002), [UNKNOWN], "code that the map does not name")
+        program.order("name 1 later")
+        path = recording.snapshot()
+        check_equal(made_names(bench, path, 1002), ["later"], "code that the map has named since")
+        program.order("name 0 other")
+        path = recording.snapshot()
+        check_equal(made_names(bench, path, 1001), ["[code that was replaced]"], "code with two names, one after the other")
+        recording.end(signal.SIGINT)
+        program.is_unharmed()
+
+
+def test_without_names_code_made_at_run_time_has_them(bench):
+    """Later the process and its map are gone."""
+    program = bench.workload("makes_code")
+    with perf_map(program.pid):
+        recording = bench.attach([program], "--no-names")
+        program.order("name 0 made")
+        program.order("hold 0 1001")
+        check_equal(made_names(bench, recording.snapshot(), 1001), ["made"], "the name")
+        recording.end(signal.SIGINT)
+        program.is_unharmed()
+
+
+def test_names_are_those_of_the_programs_own_namespaces(bench):
+    """It is PID 1 there, and has a /tmp of its own. Here another file has that name."""
+    with perf_map(1) as ours:
+        outer = bench.start([*private_mounts(), "-p", "--fork", tool("sh"), "-c",
+                             f"mount -t tmpfs none /tmp && exec {PROGRAM}"], kind=Workload)
+        check_equal(json.loads(outer.line()), {"ready": 1}, "its own PID")
+        outer.order("name 0 inner")
+        outer.order("name 1 also")
+        check(not ours.exists(), "/tmp is not its own")
+        ours.write_text("0 ffffffffffffffff outer\n", encoding="utf-8")
+        child = pathlib.Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text(encoding="utf-8")
+        recording = bench.attach([int(child)])
+        outer.order("hold 0 1001")
+        check_equal(made_names(bench, recording.snapshot(), 1001), ["inner"], "the name")
+        recording.end(signal.SIGINT)
+        outer.is_unharmed()
+
+
+ALL = "0 ffffffffffffffff taken\n"
+
+
+def linked(bench, path):
+    target = pathlib.Path(bench.path("elsewhere"))
+    target.write_text(ALL, encoding="utf-8")
+    path.symlink_to(target)
+
+
+def of_another_user(_, path):
+    path.write_text(ALL, encoding="utf-8")
+    os.chown(path, 65534, 65534)
+
+
+def endless(_, path):
+    with path.open("w", encoding="utf-8") as file:
+        file.write(ALL)
+        file.truncate(1 << 30)
+
+
+def garbled(_, path):
+    path.write_bytes(ALL.encode().rstrip(b"\n") + b"\0" * 70000 + b"\n" + b"zz 1 x\n1 1\n-1 1 y\n" + b"0 " * 50000 +
+                     b"\n0 ffffffffffffffff unfinished")
+
+
+@harness.rows({
+    "fifo": (lambda _, path: os.mkfifo(path),),
+    "link": (linked,),
+    "of_another_user": (of_another_user,),
+    "endless": (endless,),
+    "garbled": (garbled,),
+})
+def test_map_that_is_not_to_be_trusted_gives_no_names(bench, forge):
+    program = bench.workload("makes_code")
+    with perf_map(program.pid) as path:
+        forge(bench, path)
+        recording = bench.attach([program])
+        program.order("hold 0 1001")
+        check_equal(made_names(bench, recording.snapshot(), 1001), [UNKNOWN], "the name")
+        recording.end(signal.SIGINT)
+        program.is_unharmed()
+
+
+NODE = """
+const kept = [];
+function remember(i) { kept.push(Buffer.alloc(65536)); }
+function leakHere(i) { for (let k = 0; k < 20; k++) remember(i); }
+process.stdin.on('data', () => { leakHere(1); console.log('done'); });
+console.log('ready');
+"""
+
+
+def test_buffers_of_node_have_the_names_of_its_functions(bench):
+    if not shutil.which("node"):
+        raise Skip("node is not installed")
+    script = pathlib.Path(bench.path("leak.js"))
+    script.write_text(NODE, encoding="utf-8")
+    node = bench.start([tool("node"), "--perf-basic-prof", "--interpreted-frames-native-stack", str(script)])
+    with perf_map(node.pid):
+        check_equal(node.line(), "ready", "node")
+        recording = bench.attach([node], "--min-size", "65536")
+        for _ in range(3):
+            node.write("x\n")
+            check_equal(node.line(), "done", "node")
+        rows = bench.stats(recording.snapshot(), "--group-by", "traceback", "--keep-wrappers")["statistics"]
+        found = [frame["function"] for row in rows for frame in row["traceback"] if str(script) in (frame.get("function") or "")]
+        wanted = ("remember", "leakHere")
+        check(all(any(f"{name} {script}:" in line for line in found) for name in wanted), f"{found}: not {wanted}")
+        recording.end(signal.SIGINT)

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "symbols/perf_map.h"
+
+static int map_of(const char *text, size_t bytes)
+{
+	int fd = memfd_create("map", MFD_CLOEXEC);
+
+	cr_assert(fd >= 0 && write(fd, text, bytes) == (ssize_t)bytes);
+	return fd;
+}
+
+/* The names of addresses 0x1000, 0x1010 …; "-": none. */
+static void expect_names(const char *text, size_t bytes, const char *const want[4])
+{
+	static const uint64_t address[] = { 0x1000, 0x1010, 0x1020, UINT64_MAX };
+	struct perf_map_names names;
+	int fd = map_of(text, bytes);
+
+	cr_assert_eq(perf_map_read(fd, address, ARRAY_SIZE(address), &names, NULL), 0);
+	cr_assert_eq(names.nr, ARRAY_SIZE(address));
+	for (size_t i = 0; i < ARRAY_SIZE(address); i++) {
+		const char *name = names.name[i] ? names.text + names.name[i] - 1 : "-";
+
+		cr_expect_str_eq(name, want[i], "%lx: %s, not %s in \"%.60s\"", address[i], name, want[i], text);
+	}
+	free(names.name);
+	free(names.text);
+	close(fd);
+}
+
+static const struct {
+	const char *text, *want[4];
+} rows[] = {
+	{ "1000 10 a\n1010 10 b c\n", { "a", "b c", "-", "-" } },
+	{ "1000 11 a\n", { "a", "a", "-", "-" } },
+	{ "fff 1 a\n1001 f b\n", { "-", "-", "-", "-" } },
+	{ "1000 20 a\n1010 8 b\n", { "a", "b", "-", "-" } }, /* the later one counts */
+	{ "1010 8 b\n1000 20 a\n", { "a", "a", "-", "-" } },
+	{ "0 ffffffffffffffff all\n", { "all", "all", "all", "-" } },
+	{ "FFFFFFFFFFFFFFFF 1 last\n", { "-", "-", "-", "last" } },
+	{ "1000 10 written", { "-", "-", "-", "-" } }, /* it has no end yet */
+	{ "1000 10\n1000 10 \n1000  10 a\n 1000 10 a\n1000 -1 a\nx000 10 a\n", { "-", "-", "-", "-" } },
+	{ "10000000000001000 10 a\n1000 00000000000000010 a\n", { "-", "-", "-", "-" } }, /* 17 digits */
+	{ "1000 0 a\n", { "-", "-", "-", "-" } },
+	{ "\n\n1000 10 a\n", { "a", "-", "-", "-" } },
+	{ "", { "-", "-", "-", "-" } },
+};
+
+Test(symbols_perf_map, names_addresses)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		expect_names(rows[i].text, strlen(rows[i].text), rows[i].want);
+}
+
+/* Lines of all lengths cross the ends of what is read at once. */
+Test(symbols_perf_map, line_may_lie_anywhere)
+{
+	static const char *const want[] = { "-", "b", "-", "-" };
+	static const char line[] = "1010 10 b\n";
+
+	for (size_t before = (1 << 16) - 20; before < (1 << 16) + 20; before++) {
+		char *text = malloc(before + sizeof(line));
+
+		memset(text, 'x', before);
+		for (size_t at = 999; at < before; at += 1000)
+			text[at] = '\n';
+		text[before - 1] = '\n';
+		memcpy(text + before, line, sizeof(line));
+		expect_names(text, before + sizeof(line) - 1, want);
+		free(text);
+	}
+}
+
+Test(symbols_perf_map, longer_line_does_not_count)
+{
+	static const char *const long_name[] = { "-", "b", "-", "-" };
+	size_t bytes = 200000;
+	char *text = malloc(bytes);
+
+	memset(text, 'a', bytes);
+	memcpy(text, "1000 10 ", 8);
+	memcpy(text + bytes - 11, "\n1010 10 b\n", 11);
+	expect_names(text, bytes, long_name);
+	free(text);
+}
+
+Test(symbols_perf_map, long_name_is_cut)
+{
+	char text[2000], cut[PERF_MAP_NAME_MAX];
+
+	memset(text, 'a', sizeof(text));
+	memset(cut, 'a', sizeof(cut));
+	cut[sizeof(cut) - 1] = '\0';
+	memcpy(text, "1000 10 ", 8);
+	text[sizeof(text) - 1] = '\n';
+	expect_names(text, sizeof(text), (const char *const[]){ cut, "-", "-", "-" });
+}
+
+Test(symbols_perf_map, too_large_map_is_refused)
+{
+	const uint64_t address = 0x1000;
+	struct perf_map_names names;
+	struct reason why;
+	int fd = map_of("1000 10 a\n", 10);
+
+	cr_assert(!ftruncate(fd, PERF_MAP_BYTES_MAX + (1 << 20)));
+	cr_expect_eq(perf_map_read(fd, &address, 1, &names, &why), -E2BIG);
+	cr_expect_str_eq(why.text, "it has more than 256 MiB");
+	close(fd);
+}
