@@ -535,7 +535,9 @@ static const char *names_text(const struct diagnosed_file *file)
 		return "names not looked at";
 	if (file->traits & TRAIT_BIT(DEBUG_INFO))
 		return "names and lines";
-	return file->traits & TRAIT_BIT(SYMTAB) ? "names" : "stripped: exported names only";
+	if (file->traits & TRAIT_BIT(GO))
+		return "names and lines of Go code";
+	return file->traits & TRAITS_OF_NAMES ? "names" : "stripped: exported names only";
 }
 
 static void put_file(struct emitter *out, const struct diagnosed_file *file)

@@ -70,6 +70,7 @@ static const struct {
 } rows[] = {
 	{ TRAIT_INTERPRETER, { ".interp" } },
 	{ TRAIT_SYMTAB, { ".symtab" } },
+	{ TRAIT_MINI_SYMTAB, { ".gnu_debugdata" } },
 	{ TRAIT_DEBUG_INFO, { ".debug_info", ".zdebug_info" } },
 	{ TRAIT_EH_FRAME, { ".eh_frame" } },
 	{ TRAIT_GO, { ".gopclntab", ".data.rel.ro.gopclntab", ".go.buildinfo", "runtime.mallocgc" } },

@@ -20,6 +20,7 @@ struct elf_object;
 	X(DYNAMIC, "has a dynamic section: uses libraries, is one, or is a static PIE") \
 	X(INTERPRETER, "names a loader: uses libraries") \
 	X(SYMTAB, "has a full symbol table: is not stripped") \
+	X(MINI_SYMTAB, "has its functions' names compressed (.gnu_debugdata)") \
 	X(DEBUG_INFO, "has debug information of its own") \
 	X(EH_FRAME, "has call frame information") \
 	X(LOCAL_MALLOC, "has a malloc that is local to it") \
@@ -48,6 +49,9 @@ enum object_trait {
 };
 
 #define TRAIT_BIT(NAME) (1ull << TRAIT_##NAME)
+
+/* A file with one of them has names of functions that it does not export. */
+#define TRAITS_OF_NAMES (TRAIT_BIT(SYMTAB) | TRAIT_BIT(MINI_SYMTAB) | TRAIT_BIT(DEBUG_INFO) | TRAIT_BIT(GO))
 
 /*
  * Runtimes that get their heap from the kernel and divide it themselves, so that no allocator function shows what is in

@@ -282,7 +282,7 @@ static void naming_doubt_object(struct naming *naming, const char *path, const c
 		return;
 	file->is_doubted = true;
 	file->is_stripped = !sandbox__traits(naming->sandbox, naming->fd[file->names], &traits, NULL) &&
-			    !(traits.bits & (TRAIT_BIT(SYMTAB) | TRAIT_BIT(DEBUG_INFO)));
+			    !(traits.bits & TRAITS_OF_NAMES);
 }
 
 /* Closes the files found for one snapshot, but keeps the facts about them for the next one. */

@@ -251,11 +251,9 @@ static bool misses_tables(const struct diagnosed_process *process, struct reason
 			  "has call frame information that could not be made into a table: tracebacks end there");
 }
 
-/* A Go program keeps the names of Go code. */
 static bool is_stripped(const struct diagnosed_file *file)
 {
-	return file->has_traits && !(file->traits & (TRAIT_BIT(SYMTAB) | TRAIT_BIT(DEBUG_INFO) | TRAIT_BIT(GO))) &&
-	       !file->has_debug_file;
+	return file->has_traits && !(file->traits & TRAITS_OF_NAMES) && !file->has_debug_file;
 }
 
 static bool lacks_names(const struct diagnosed_process *process, struct reason *why)

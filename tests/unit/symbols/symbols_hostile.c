@@ -393,3 +393,61 @@ Test(symbols_debug_file, may_share_dies_with_others, .timeout = 600)
 	workshop_run("rm debug/.dwz/both.debug && mkfifo debug/.dwz/both.debug");
 	expect_hidden_at("/lib/y.so", 0);
 }
+
+/* ---- .gnu_debugdata: a symbol table, compressed by xz, in the stripped file itself ---- */
+
+static void need_xz(void)
+{
+	if (!workshop_can("xz --version >/dev/null 2>&1"))
+		skip_because("xz is not installed");
+}
+
+/* mini.so, with a file that is compressed as its table. */
+static void build_with_table(const char *file)
+{
+	workshop_run("xz -0 -T1 <%s >table.xz && objcopy --add-section .gnu_debugdata=table.xz stripped.so mini.so", file);
+}
+
+Test(symbols_debug_file, in_the_file_itself_has_functions_that_are_not_exported)
+{
+	need_xz();
+	workshop_run("objcopy --only-keep-debug full.so t && objcopy -S --keep-symbol=hidden --keep-symbol=between t table");
+	build_with_table("table");
+	expect_name(name_of_hidden("mini.so", "/lib/x.so"), "hidden", "hidden");
+	expect_name(function_at(symbols, open_object(symbols, workshop_path("mini.so"), "/lib/x.so"), in("exported")), "exported",
+		    "exported");
+}
+
+Test(symbols_debug_file, in_the_file_itself_may_be_anything)
+{
+	need_xz();
+	build_with_table("/dev/null");
+	expect_name(name_of_hidden("mini.so", "/lib/empty.so"), NULL, "hidden");
+	build_with_table("hidden.c");
+	expect_name(name_of_hidden("mini.so", "/lib/text.so"), NULL, "hidden");
+	workshop_run("objcopy --add-section .gnu_debugdata=hidden.c stripped.so mini.so");
+	expect_name(name_of_hidden("mini.so", "/lib/not_xz.so"), NULL, "hidden");
+}
+
+Test(symbols_debug_file, in_the_file_itself_is_not_unpacked_beyond_the_memory_of_the_reader, .timeout = 600)
+{
+	const struct sandbox_options options = { .memory_bytes = 64 << 20 };
+	struct sandbox *sandbox;
+	struct symbols *few;
+	uint32_t object;
+
+	need_xz();
+	workshop_run("truncate -s 96M zeros");
+	build_with_table("zeros");
+	sandbox = sandbox__open(&options, NULL);
+	cr_assert(sandbox);
+	few = symbols__new(sandbox__source(sandbox));
+	object = open_object(few, workshop_path("mini.so"), "/lib/bomb.so");
+	expect_name(function_at(few, object, in("hidden")), NULL, "hidden");
+	cr_assert(symbols__unreadable(few, object));
+	cr_expect_str_eq(symbols__unreadable(few, object), "reading it takes more than 64 MiB of memory");
+	object = open_object(few, workshop_path("stripped.so"), "/lib/x.so");
+	expect_name(function_at(few, object, in("exported")), "exported", "a function of another file");
+	symbols__free(few);
+	sandbox__close(sandbox);
+}
