@@ -168,6 +168,7 @@ static void emit_program(struct emitter *out, const struct diagnosed_process *pr
 	emit_uint(out, "children", process->child_nr);
 	emit_uint(out, "rss_bytes", process->rss_bytes);
 	emit_uint(out, "code_without_file_bytes", process->code_bytes);
+	emit_bool(out, "perf_map", process->has_perf_map);
 }
 
 static void emit_runtimes(struct emitter *out, const struct diagnosed_process *process)
@@ -222,6 +223,25 @@ static void emit_places(struct emitter *out, const struct diagnosed_process *pro
 	emit_bool(out, "other_root", process->in_root);
 }
 
+static void emit_names(struct emitter *out, const struct diagnosed_process *process)
+{
+	size_t nr[DIAGNOSED_LINES + 1] = {}, all;
+
+	for (size_t i = 0; i < process->file_nr; i++)
+		if (*process->file[i].path != '[')
+			nr[diagnosed_names(&process->file[i])]++;
+	all = nr[DIAGNOSED_EXPORTED] + nr[DIAGNOSED_FUNCTIONS] + nr[DIAGNOSED_LINES];
+	if (!all)
+		return;
+	emit_line(out, "  %-*s of %zu file%s with code %zu name functions and lines, %zu functions, %zu only exported functions",
+		  NAME_WIDTH, "names", all, plural(all), nr[DIAGNOSED_LINES], nr[DIAGNOSED_FUNCTIONS], nr[DIAGNOSED_EXPORTED]);
+	emit_object(out, "names");
+	emit_uint(out, "lines", nr[DIAGNOSED_LINES]);
+	emit_uint(out, "functions", nr[DIAGNOSED_FUNCTIONS]);
+	emit_uint(out, "exported", nr[DIAGNOSED_EXPORTED]);
+	emit_end(out);
+}
+
 static const char *probe_kind_text(const char *kind)
 {
 	static const struct {
@@ -247,6 +267,7 @@ static void emit_identity(struct emitter *out, const struct diagnosed_process *p
 	emit_runtimes(out, process);
 	emit_python_view(out, &process->python);
 	emit_places(out, process);
+	emit_names(out, process);
 	if (!process->probe_nr)
 		return;
 	put_named(out, "returns", probe_kind_text(process->probe_kind));
@@ -529,15 +550,18 @@ static const struct {
 
 static const char *names_text(const struct diagnosed_file *file)
 {
+	static const char *const texts[] = {
+		[DIAGNOSED_UNKNOWN] = "names not looked at",
+		[DIAGNOSED_EXPORTED] = "stripped: exported names only",
+		[DIAGNOSED_FUNCTIONS] = "names",
+		[DIAGNOSED_LINES] = "names and lines",
+	};
+
 	if (file->has_debug_file)
 		return "names and lines by its debug file";
-	if (!file->has_traits)
-		return "names not looked at";
-	if (file->traits & TRAIT_BIT(DEBUG_INFO))
-		return "names and lines";
-	if (file->traits & TRAIT_BIT(GO))
+	if (file->traits & TRAIT_BIT(GO) && !(file->traits & TRAIT_BIT(DEBUG_INFO)))
 		return "names and lines of Go code";
-	return file->traits & TRAITS_OF_NAMES ? "names" : "stripped: exported names only";
+	return texts[diagnosed_names(file)];
 }
 
 static void put_file(struct emitter *out, const struct diagnosed_file *file)

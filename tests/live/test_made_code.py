@@ -53,6 +53,21 @@ def test_code_made_at_run_time_has_the_names_of_its_map(bench):
         program.is_unharmed()
 
 
+def test_doctor_says_whether_there_is_a_map(bench):
+    program = bench.workload("makes_code")
+    with perf_map(program.pid):
+        for is_there in (False, True):
+            if is_there:
+                program.order("name 0 made")
+            process = bench.json("doctor", str(program.pid))["process"]
+            why = next(row["why"] for row in process["unseen"] if row["name"] == "code-at-run-time")
+            check_equal(process["perf_map"], is_there, "perf_map")
+            check_equal("names of the process's perf map" in why, is_there, why)
+        names = process["names"]
+        check(names["lines"] >= 1, f"{names}: the program has lines")
+        program.is_unharmed()
+
+
 def test_without_names_code_made_at_run_time_has_them(bench):
     """Later the process and its map are gone."""
     program = bench.workload("makes_code")

@@ -224,8 +224,9 @@ static bool has_code(const struct diagnosed_process *process, struct reason *why
 
 	reason_set(
 		why, 0,
-		"%s of code lie in no file: callers there are guessed by frame pointers (tracebacks_guessed) and have no names",
-		format_size(size, process->code_bytes, false));
+		"%s of code lie in no file: callers there are guessed by frame pointers (tracebacks_guessed), %s",
+		format_size(size, process->code_bytes, false),
+		process->has_perf_map ? "with the names of the process's perf map" : "and have no names, as there is no perf map");
 	return process->code_bytes && !process->python.is_used;
 }
 
@@ -251,9 +252,18 @@ static bool misses_tables(const struct diagnosed_process *process, struct reason
 			  "has call frame information that could not be made into a table: tracebacks end there");
 }
 
+enum diagnosed_names diagnosed_names(const struct diagnosed_file *file)
+{
+	if (file->has_debug_file || file->traits & (TRAIT_BIT(DEBUG_INFO) | TRAIT_BIT(GO)))
+		return DIAGNOSED_LINES;
+	if (!file->has_traits)
+		return DIAGNOSED_UNKNOWN;
+	return file->traits & TRAITS_OF_NAMES ? DIAGNOSED_FUNCTIONS : DIAGNOSED_EXPORTED;
+}
+
 static bool is_stripped(const struct diagnosed_file *file)
 {
-	return file->has_traits && !(file->traits & TRAITS_OF_NAMES) && !file->has_debug_file;
+	return diagnosed_names(file) == DIAGNOSED_EXPORTED;
 }
 
 static bool lacks_names(const struct diagnosed_process *process, struct reason *why)
@@ -321,7 +331,7 @@ static const struct {
 	{ "tables-missing", "callers through some files", NULL, misses_tables },
 	{ "no-tables", "exact callers through some files",
 	  "build with -fasynchronous-unwind-tables, or with frame pointers", lacks_tables },
-	{ "code-at-run-time", "callers in code made at run time", "let the runtime keep frame pointers, where it can",
+	{ "code-at-run-time", "callers in code made at run time", "let the runtime keep frame pointers, where it can, and write a perf map: node --perf-basic-prof, python -X perf, an agent of Java",
 	  has_code },
 	{ "no-names", "names in some files", "install their debug files (Debian: packages -dbgsym, -dbg)",
 	  lacks_names },

@@ -76,6 +76,16 @@ struct diagnosed_file {
 	enum diagnosed_unwinding unwinding;
 };
 
+/* Which of its code the file names: each has what the ones before it have. */
+enum diagnosed_names {
+	DIAGNOSED_UNKNOWN, /* it could not be looked at */
+	DIAGNOSED_EXPORTED, /* exported functions */
+	DIAGNOSED_FUNCTIONS,
+	DIAGNOSED_LINES,
+};
+
+enum diagnosed_names diagnosed_names(const struct diagnosed_file *file);
+
 enum diagnosed_return {
 	RETURN_NONE,	/* a free */
 	RETURN_SESSION, /* one probe for both ends of a call */
@@ -125,6 +135,7 @@ struct diagnosed_process {
 	struct diagnosed_python python;
 	uint64_t traits;     /* of all files */
 	uint64_t code_bytes; /* bytes of code in no file: made at run time */
+	bool has_perf_map;   /* that names it (process/made_code.h) */
 	const char *probe_kind;
 	struct diagnosed_file *file;
 	size_t file_nr, file_alloc;
