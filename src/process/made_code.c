@@ -36,11 +36,28 @@ static bool is_own_map(const struct opened_file *opened, pid_t pid)
 	       (st.st_uid == user || !st.st_uid);
 }
 
+/* The jitdump that the process maps, as perf wants it; NULL: it maps none. */
+static const char *mapped_dump(const struct mappings *mappings, pid_t own)
+{
+	char name[32];
+	size_t len = snprintf(name, sizeof(name), "/jit-%d.dump", own);
+
+	for (size_t i = 0; i < mappings->used_nr; i++) {
+		const char *path = mappings_used(mappings, i)->path;
+		size_t path_len = strlen(path);
+
+		if (path_len > len && !strcmp(path + path_len - len, name))
+			return path;
+	}
+	return NULL;
+}
+
 void made_code_open(struct made_code *made, const struct mappings *mappings, pid_t pid)
 {
 	struct file_opener *opener = mappings->objects->opener;
 	struct opened_file opened;
-	char root[32], path[32];
+	char root[32], map[32];
+	const char *path;
 	pid_t own;
 
 	if (made->fd >= 0 || !has_made_code(mappings))
@@ -49,7 +66,8 @@ void made_code_open(struct made_code *made, const struct mappings *mappings, pid
 	if (!own)
 		return;
 	snprintf(root, sizeof(root), "/proc/%d/root", pid);
-	snprintf(path, sizeof(path), "tmp/perf-%d.map", own);
+	snprintf(map, sizeof(map), "/tmp/perf-%d.map", own);
+	path = mapped_dump(mappings, own) ?: map;
 	open_file(opener, open_below_without_links(opener, root, path), &opened);
 	if (opened.fd >= 0 && is_own_map(&opened, pid))
 		made->fd = opened.fd;

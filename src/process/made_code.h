@@ -5,7 +5,8 @@
 /*
  * Names of code that a process makes at run time. Its runtime writes them to /tmp/perf-PID.map if it is asked to (node
  * --perf-basic-prof, python -X perf, Java with an agent): a perf map (symbols/perf_map.h). PID and /tmp are of the process's
- * own namespaces.
+ * own namespaces. Or it writes a jitdump, of any folder and the name jit-PID.dump, and maps it, so that profilers find it (node
+ * --perf-prof, python -X perf_jit, Java with perf's agent).
  *
  * Anyone may put a file of this name there. So a map counts only if it belongs to the process's user or to root, is a regular
  * file on a local file system, and no symbolic link leads to it. Its text is read in the sandbox. The map is kept open, so
@@ -32,7 +33,7 @@ struct made_name {
 
 /* Zeroed, with fd -1: nothing is known. */
 struct made_code {
-	int fd; /* the perf map */
+	int fd; /* the perf map or jitdump */
 	bool is_refused; /* it could not be read */
 	struct file_version read; /* the map as it was read last */
 	size_t read_nr; /* addresses that were asked for then */

@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -44,6 +46,13 @@ static bool read_hex(const char **at, const char *end, uint64_t *ret)
 	return true;
 }
 
+static void name_code(const struct map_search *search, uint64_t start, uint64_t bytes, struct map_name name)
+{
+	for (size_t i = array_first(search->nr, i, search->address[i] >= start);
+	     i < search->nr && search->address[i] - start < bytes; i++)
+		search->name[i] = name;
+}
+
 /* A line without its end; it begins at this offset of the map. */
 static void take_map_line(const struct map_search *search, const char *line, const char *end, uint64_t offset)
 {
@@ -52,9 +61,7 @@ static void take_map_line(const struct map_search *search, const char *line, con
 
 	if (!read_hex(&at, end, &start) || !read_hex(&at, end, &bytes) || at == end)
 		return;
-	for (size_t i = array_first(search->nr, i, search->address[i] >= start);
-	     i < search->nr && search->address[i] - start < bytes; i++)
-		search->name[i] = (struct map_name){ offset + (at - line), end - at };
+	name_code(search, start, bytes, (struct map_name){ offset + (at - line), end - at });
 }
 
 static int read_map_lines(const struct map_search *search, struct reason *why)
@@ -86,6 +93,62 @@ static int read_map_lines(const struct map_search *search, struct reason *why)
 		return -ENOMEM;
 	return got > 0 ? reason_set(why, -E2BIG, "it has more than %u MiB", PERF_MAP_BYTES_MAX >> 20) : 0;
 }
+
+/* ---- a jitdump (tools/perf/Documentation/jitdump-specification.txt of the kernel) ---- */
+
+#define DUMP_MAGIC 0x4a695444
+#define DUMP_RECORDS_MAX (1u << 22)
+
+struct dump_header {
+	uint32_t magic, version, bytes;
+};
+
+enum dump_record_id {
+	DUMP_LOAD = 0,
+	DUMP_MOVE = 1,
+};
+
+struct dump_record {
+	uint32_t id, bytes;
+	uint64_t time_ns;
+	uint32_t pid, tid;
+	uint64_t vma;
+	uint64_t address, code_bytes, index; /* DUMP_MOVE: the old address, the new one, bytes */
+}; /* followed by the name */
+
+/* Code that has moved gets no name: that is in another record. */
+static void take_dump_record(const struct map_search *search, const struct dump_record *record, uint64_t offset)
+{
+	if (record->id == DUMP_LOAD)
+		name_code(search, record->address, record->code_bytes,
+			  (struct map_name){ offset + sizeof(*record), record->bytes - sizeof(*record) });
+	else if (record->id == DUMP_MOVE)
+		name_code(search, record->code_bytes, record->index, (struct map_name){});
+}
+
+static bool is_dump(int fd, struct dump_header *ret)
+{
+	return pread(fd, ret, sizeof(*ret), 0) == sizeof(*ret) && ret->magic == DUMP_MAGIC;
+}
+
+static int read_dump_records(const struct map_search *search, uint64_t offset, struct reason *why)
+{
+	struct dump_record record = {};
+	struct stat st;
+
+	if (fstat(search->fd, &st))
+		return -errno;
+	for (unsigned int i = 0; i < DUMP_RECORDS_MAX; i++, offset += record.bytes) {
+		if (pread(search->fd, &record, sizeof(record), offset) < (ssize_t)offsetof(struct dump_record, pid) ||
+		    record.bytes < offsetof(struct dump_record, pid) || record.bytes > st.st_size - offset)
+			return 0;
+		if (record.bytes > sizeof(record))
+			take_dump_record(search, &record, offset);
+	}
+	return reason_set(why, -E2BIG, "it has more than %u records", DUMP_RECORDS_MAX);
+}
+
+/* ---- the names ---- */
 
 /* The map may have been written to meanwhile, so the name may be another text now. It has no NUL and no line's end. */
 static size_t read_map_name(int fd, const struct map_name *name, char text[PERF_MAP_NAME_MAX])
@@ -122,10 +185,14 @@ static int add_map_names(const struct map_search *search, struct perf_map_names 
 int perf_map_read(int fd, const uint64_t *address, size_t nr, struct perf_map_names *ret, struct reason *why)
 {
 	struct map_search search = { fd, address, nr, calloc(nr + 1, sizeof(*search.name)) };
+	struct dump_header header;
 	int err;
 
 	*ret = (struct perf_map_names){ .nr = nr, .name = calloc(nr + 1, sizeof(*ret->name)) };
-	err = search.name && ret->name ? read_map_lines(&search, why) : -ENOMEM;
+	if (!search.name || !ret->name)
+		err = -ENOMEM;
+	else
+		err = is_dump(fd, &header) ? read_dump_records(&search, header.bytes, why) : read_map_lines(&search, why);
 	err = err ?: add_map_names(&search, ret);
 	free(search.name);
 	if (err) {

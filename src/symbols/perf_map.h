@@ -4,8 +4,11 @@
 
 /*
  * A perf map: the text in which a runtime writes down the code that it makes (/tmp/perf-PID.map). A line is "START SIZE
- * NAME", both numbers in hexadecimal. Nothing in it is trusted: a line that has another form does not count, and neither has
- * a last line without its end, which is being written.
+ * NAME", both numbers in hexadecimal. Or a jitdump (jit-PID.dump): binary records with the code itself, of which only the
+ * names are read. Nothing in either is trusted: a line or record that has another form does not count, nor does a last one
+ * that is being written.
+ *
+ * Lines of a jitdump are not read: they may be of a function that was inlined, which has no name there.
  */
 
 #include <stddef.h>
@@ -13,7 +16,7 @@
 
 #include "base/reason.h"
 
-#define PERF_MAP_BYTES_MAX (256u << 20) /* a larger map is refused */
+#define PERF_MAP_BYTES_MAX (256u << 20) /* a larger map is refused; a jitdump has a limit of records */
 #define PERF_MAP_NAME_MAX 512		/* a longer name is cut */
 #define PERF_MAP_ADDRESSES_MAX 16384	/* of one question */
 
@@ -25,7 +28,7 @@ struct perf_map_names {
 };
 
 /*
- * Finds the names of addresses, which are sorted. Of several lines with the address the last one counts. 0, -ENOMEM, or
+ * Finds the names of addresses, which are sorted. If several lines or records have the address, the last one counts. 0, -ENOMEM, or
  * -E2BIG with a line in *why.
  */
 int perf_map_read(int fd, const uint64_t *address, size_t nr, struct perf_map_names *ret, struct reason *why);

@@ -53,6 +53,23 @@ def test_code_made_at_run_time_has_the_names_of_its_map(bench):
         program.is_unharmed()
 
 
+def test_jitdump_that_is_mapped_names_code(bench):
+    """In any folder. A map of the same process has no say then."""
+    program = bench.start([PROGRAM], kind=Workload, cwd=bench.folder).ready()
+    program.order("dump 0 first")
+    with perf_map(program.pid) as path:
+        path.write_text("0 ffffffffffffffff mapped\n", encoding="utf-8")
+        recording = bench.attach([program])
+        program.order("dump 1 second")
+        for code, size in ((0, 1001), (1, 1002), (2, 1003)):
+            program.order(f"hold {code} {size}")
+        path = recording.snapshot()
+        found = [made_names(bench, path, size) for size in (1001, 1002, 1003)]
+        check_equal(found, [["first"], ["second"], [UNKNOWN]], "the names")
+        recording.end(signal.SIGINT)
+        program.is_unharmed()
+
+
 def test_doctor_says_whether_there_is_a_map(bench):
     program = bench.workload("makes_code")
     with perf_map(program.pid):

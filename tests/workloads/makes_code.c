@@ -2,7 +2,7 @@
 /*
  * makes_code: makes code at run time, and writes it down in /tmp/perf-PID.map. Commands:
  *	name K TEXT    the map's next line says that code K (0 to 9) is called TEXT
- *	write TEXT     the map's next line
+ *	dump K TEXT    the same in a jitdump in the working directory, which it maps
  *	hold K N       code K allocates a block of N bytes, which stays
  *	quit
  */
@@ -43,6 +43,28 @@ static FILE *map(void)
 	return file = file ?: fopen(path, "a");
 }
 
+/* The kernel's tools/perf/Documentation/jitdump-specification.txt */
+static long dump(int nr, const char *name)
+{
+	const struct { unsigned int magic, version, bytes, machine, pad, pid; unsigned long time_ns, flags; } head = {
+		0x4a695444, 1, sizeof(head), 62, 0, getpid(),
+	};
+	const struct { unsigned int id, bytes; unsigned long time_ns; unsigned int pid, tid; unsigned long number[4]; } load = {
+		0, sizeof(load) + strlen(name) + 1, 1, getpid(), getpid(), { 0, (unsigned long)(code + nr * BYTES), BYTES, nr },
+	};
+	static FILE *file;
+	char path[64];
+
+	if (!file) {
+		snprintf(path, sizeof(path), "jit-%d.dump", getpid());
+		file = fopen(path, "w+");
+		fwrite(&head, sizeof(head), 1, file);
+		fflush(file);
+		mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(file), 0);
+	}
+	return fwrite(&load, sizeof(load), 1, file) + fwrite(name, strlen(name) + 1, 1, file);
+}
+
 int main(void)
 {
 	const char *command;
@@ -58,8 +80,8 @@ int main(void)
 		done = 0;
 		if (sscanf(command, "name %d %n", &nr, &text) == 1)
 			done = fprintf(map(), "%lx %x %s\n", (unsigned long)(code + nr * BYTES), BYTES, command + text);
-		else if (!strncmp(command, "write ", 6))
-			done = fprintf(map(), "%s\n", command + 6);
+		else if (sscanf(command, "dump %d %n", &nr, &text) == 1)
+			done = dump(nr, command + text);
 		else if (sscanf(command, "hold %d %zu", &nr, &bytes) == 2)
 			done = hold(nr, bytes);
 		fflush(NULL);

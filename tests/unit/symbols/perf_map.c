@@ -104,6 +104,56 @@ Test(symbols_perf_map, long_name_is_cut)
 	expect_names(text, sizeof(text), (const char *const[]){ cut, "-", "-", "-" });
 }
 
+/* ---- jitdumps ---- */
+
+struct dumped {
+	uint32_t id, bytes;
+	uint64_t time_ns;
+	uint32_t pid, tid;
+	uint64_t vma, number[3];
+	char name[8];
+};
+
+static const struct {
+	uint32_t magic, version, bytes, machine, pad, pid;
+	uint64_t time_ns, flags;
+} dump_head = { 0x4a695444, 1, 40, 62 };
+
+static void expect_dumped(const struct dumped *record, size_t nr, size_t cut, const char *const want[4])
+{
+	size_t bytes = sizeof(dump_head) + nr * sizeof(*record);
+	char *dump = malloc(bytes);
+
+	memcpy(dump, &dump_head, sizeof(dump_head));
+	memcpy(dump + sizeof(dump_head), record, nr * sizeof(*record));
+	expect_names(dump, bytes - cut, want);
+	free(dump);
+}
+
+#define LOAD(address, size, name) { 0, sizeof(struct dumped), .number = { address, size }, name }
+
+static const struct dumped dumped[] = {
+	LOAD(0x1000, 0x10, "a"),
+	LOAD(0x1010, 0x18, "b"),
+	{ 2, sizeof(struct dumped), .number = { 0x1000, 0x10 }, "line" },
+	LOAD(0x1020, 0x10, "c"),
+};
+
+Test(symbols_perf_map, jitdump_names_addresses)
+{
+	struct dumped moved = { 1, sizeof(moved), .number = { 0x5000, 0x1008, 0x10 } }, broken[ARRAY_SIZE(dumped)];
+
+	expect_dumped(dumped, ARRAY_SIZE(dumped), 0, (const char *const[]){ "a", "b", "c", "-" });
+	expect_dumped(dumped, ARRAY_SIZE(dumped), 1, (const char *const[]){ "a", "b", "b", "-" });
+	memcpy(broken, dumped, sizeof(dumped));
+	broken[3] = moved;
+	expect_dumped(broken, ARRAY_SIZE(dumped), 0, (const char *const[]){ "a", "-", "b", "-" });
+	broken[1].bytes = 15;
+	expect_dumped(broken, ARRAY_SIZE(dumped), 0, (const char *const[]){ "a", "-", "-", "-" });
+	memset(broken[0].name, 'x', sizeof(broken[0].name)); /* without its end */
+	expect_dumped(broken, 1, 0, (const char *const[]){ "xxxxxxxx", "-", "-", "-" });
+}
+
 Test(symbols_perf_map, too_large_map_is_refused)
 {
 	const uint64_t address = 0x1000;
