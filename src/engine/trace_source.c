@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/reason.h"
 #include "base/units.h"
 #include "engine.h"
@@ -96,6 +97,18 @@ static bool is_skipped_frame(struct source *source, uint32_t frame)
 	return false;
 }
 
+/* A named frame of code that was made at run time: it has an address and lies in no file. */
+static bool is_made_frame(const struct snap_frame *row)
+{
+	return !row->object && row->offset && row->function && !row->lineno && !(row->flags & SNAP_FRAME_SKIPPED);
+}
+
+/* node's own JavaScript: "JS:*alloc node:buffer:380:30". */
+static bool is_library_of_runtime(const struct source *source, const struct snap_frame *row)
+{
+	return is_made_frame(row) && strstr(snapshot__string(source->snapshot, row->function), " node:");
+}
+
 enum frame_role source_role(struct source *source, uint32_t frame)
 {
 	const struct snap_frame *row = &source->tables->frame[frame];
@@ -106,7 +119,7 @@ enum frame_role source_role(struct source *source, uint32_t frame)
 	*memo = role_by_name(source, row);
 	if (*memo == ROLE_OWN)
 		*memo = role_by_object(source, row->object);
-	if (*memo < ROLE_PLUMBING && is_skipped_frame(source, frame))
+	if (*memo < ROLE_PLUMBING && (is_skipped_frame(source, frame) || is_library_of_runtime(source, row)))
 		*memo = ROLE_PLUMBING;
 	return *memo;
 }
@@ -244,6 +257,27 @@ static uint32_t find_project_frame(struct source *source, const uint32_t *frame,
 }
 
 /*
+ * The first frame from `begin` on of named code made at run time, if all frames before it work for it: the file that called
+ * that code is its runtime, and so are all functions of this file that it calls. nframe: no such frame.
+ */
+static uint32_t find_made_frame(struct source *source, const uint32_t *frame, uint32_t nframe, uint32_t begin)
+{
+	const struct snap_frame *table = source->tables->frame;
+	uint32_t made = begin, caller;
+
+	while (made < nframe && (!is_made_frame(&table[frame[made]]) || source_role(source, frame[made]) >= ROLE_PLUMBING))
+		made++;
+	for (caller = made; caller < nframe && !table[frame[caller]].object && !(table[frame[caller]].flags & SNAP_FRAME_SKIPPED);)
+		caller++;
+	if (caller == nframe || !table[frame[caller]].object)
+		return nframe;
+	for (uint32_t i = begin; i < made; i++)
+		if (source_role(source, frame[i]) < ROLE_PLUMBING && table[frame[i]].object != table[frame[caller]].object)
+			return nframe;
+	return made;
+}
+
+/*
  * The first own frame from `begin` on. Code that only the start of a thread called is as near to an own frame as the
  * traceback gets: a compiler may have inlined the thread's function into std::thread. nframe: no such frame.
  */
@@ -255,6 +289,11 @@ static uint32_t find_own_frame_from(struct source *source, const uint32_t *frame
 		return first;
 	if (begin < sampler)
 		begin = sampler;
+	if (source->has_made_code) {
+		first = find_made_frame(source, frame, nframe, begin);
+		if (first < nframe)
+			return first;
+	}
 	first = begin + count_leading(source, frame + begin, nframe - begin, ROLE_PLUMBING);
 	if (first == nframe || source_role(source, frame[first]) == ROLE_START)
 		first = begin + count_leading(source, frame + begin, nframe - begin, ROLE_ALLOCATOR);
@@ -347,6 +386,7 @@ int source_init(struct source *source, const struct snapshot *snapshot,
 	    !source->scratch)
 		return -ENOMEM;
 	skip_interpreter(source);
+	source->has_made_code = array_any(tables->frame_nr, i, is_made_frame(&tables->frame[i]));
 	return 0;
 }
 

@@ -19,6 +19,7 @@ struct source {
 	uint8_t *object_role; /* by object id, the same for the file */
 	uint32_t *object_groups; /* by object id: the groups of wrappers of this file */
 	uint32_t sampler_object; /* the file with the probes of the process's own sampler; 0: no such file */
+	bool has_made_code; /* frames of named code that was made at run time */
 	char *scratch;	      /* room for any string of the snapshot */
 };
 

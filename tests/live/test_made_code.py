@@ -8,7 +8,7 @@ import shutil
 import signal
 
 import harness
-from harness import WORKLOADS, Skip, Workload, check, check_equal, private_mounts, tool
+from harness import WORKLOADS, Skip, Workload, check, check_equal, private_mounts, tool, top_frame
 
 PROGRAM = os.path.join(WORKLOADS, "makes_code")
 UNKNOWN = "[anonymous code]"
@@ -179,7 +179,10 @@ def test_buffers_of_node_have_the_names_of_its_functions(bench):
         for _ in range(3):
             node.write("x\n")
             check_equal(node.line(), "done", "node")
-        rows = bench.stats(recording.snapshot(), "--group-by", "traceback", "--keep-wrappers")["statistics"]
+        path = recording.snapshot()
+        for row in bench.stats(path)["statistics"]:
+            check(str(script) in (top_frame(row).get("function") or ""), f"{row}: a row that is not the program's own")
+        rows = bench.stats(path, "--group-by", "traceback", "--keep-wrappers")["statistics"]
         found = [frame["function"] for row in rows for frame in row["traceback"] if str(script) in (frame.get("function") or "")]
         wanted = ("remember", "leakHere")
         check(all(any(f"{name} {script}:" in line for line in found) for name in wanted), f"{found}: not {wanted}")

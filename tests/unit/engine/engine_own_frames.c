@@ -325,6 +325,35 @@ Test(engine_own_frames, come_after_cpython_where_python_code_has_frames)
 	data_release(&data);
 }
 
+#define NODE "/usr/bin/node"
+#define MADE "[anonymous code]"
+
+/* V8 works for JavaScript that has names; so does node's own JavaScript. A library that JavaScript calls does not. */
+Test(engine_own_frames, come_after_the_runtime_of_code_made_at_run_time)
+{
+	static const struct data_trace named[] = {
+		{ .size = 1, .frame = { { "new", 0, "node::Allocate", NODE, 8 }, { MADE, 0, "JS:~alloc node:buffer:1:2", NULL, 0x7f10 },
+					{ MADE, 0, "JS:*leak /srv/a.js:1:2", NULL, 0x7f20 }, { "entry", 0, "Builtins_JSEntry", NODE, 16 },
+					{ "start", 0, "_start", NODE, 24 } } },
+		{ .size = 2, .frame = { { "lib", 0, "connect", "/srv/sql.node", 8 }, { MADE, 0, "JS:*leak /srv/a.js:1:2", NULL, 0x7f20 },
+					{ "entry", 0, "Builtins_JSEntry", NODE, 16 } } },
+		{ .size = 4, .frame = { { "new", 0, "node::Allocate", NODE, 8 }, { "loop", 0, "uv_run", NODE, 32 },
+					{ "start", 0, "_start", NODE, 24 } } },
+	};
+	static const struct data_trace nameless = {
+		.size = 1, .frame = { { "new", 0, "node::Allocate", NODE, 8 }, { MADE, 0, NULL, NULL, 0x7f20 },
+				      { "entry", 0, "Builtins_JSEntry", NODE, 16 } },
+	};
+	const struct engine_options options = { .key_type = KEY_FILENAME };
+	struct data_snapshot data = data_snapshot_with(named, ARRAY_SIZE(named), (const char *const[]){ NULL });
+
+	DATA_EXPECT("named", NULL, data.snapshot, &options, { "new:0", 4, 1 }, { "lib:0", 2, 1 }, { MADE ":0", 1, 1 });
+	data_release(&data);
+	data = data_snapshot(&nameless, 1, 0);
+	DATA_EXPECT("without names", NULL, data.snapshot, &options, { "new:0", 1, 1 });
+	data_release(&data);
+}
+
 Test(engine_own_frames, can_be_skipped_by_file_and_object)
 {
 	static const char *const globs[][1] = {
