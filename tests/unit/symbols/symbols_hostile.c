@@ -429,6 +429,8 @@ Test(symbols_debug_file, in_the_file_itself_may_be_anything)
 	expect_name(name_of_hidden("mini.so", "/lib/not_xz.so"), NULL, "hidden");
 }
 
+#ifndef __SANITIZE_ADDRESS__ /* a sanitizer needs more memory than this limit */
+
 Test(symbols_debug_file, in_the_file_itself_is_not_unpacked_beyond_the_memory_of_the_reader, .timeout = 600)
 {
 	const struct sandbox_options options = { .memory_bytes = 64 << 20 };
@@ -452,3 +454,5 @@ Test(symbols_debug_file, in_the_file_itself_is_not_unpacked_beyond_the_memory_of
 	symbols__free(few);
 	sandbox__close(sandbox);
 }
+
+#endif
