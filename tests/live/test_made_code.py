@@ -115,6 +115,20 @@ def test_names_are_those_of_the_programs_own_namespaces(bench):
         outer.is_unharmed()
 
 
+def test_map_of_the_programs_own_user_counts(bench):
+    """Its user is not the recorder's, and nobody else may read the map."""
+    program = bench.start([tool("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups", PROGRAM], kind=Workload).ready()
+    with perf_map(program.pid) as path:
+        program.order("name 0 own")
+        path.chmod(0o600)
+        check_equal(path.stat().st_uid, 65534, "the map's user")
+        recording = bench.attach([program])
+        program.order("hold 0 1001")
+        check_equal(made_names(bench, recording.snapshot(), 1001), ["own"], "the name")
+        recording.end(signal.SIGINT)
+        program.is_unharmed()
+
+
 ALL = "0 ffffffffffffffff taken\n"
 
 
