@@ -118,15 +118,21 @@ os._exit(0)
 
 @harness.core
 def test_exact_run_has_the_ledger_from_the_first_line_on(bench):
-    """All blocks of its own code, and no object is older than the recording."""
-    (path,), (said,), stderr = run(bench, PYTHON, "-c", LEDGER, options=("--no-compact",))
+    """All blocks of its own code, and no object is older than the recording: if some are, it says so, and another start has none."""
+    for _ in range(10):
+        (path,), (said,), stderr = run(bench, PYTHON, "-c", LEDGER, options=("--no-compact",))
+        shown = bench.show(path)
+        check("every block is recorded, except from its first" in stderr, stderr)
+        check_equal(losses_of(shown), {}, "losses")
+        older = shown["metadata"]["unseen_start_count"]
+        if older == 0:
+            break
+        check(f"{older} small objects" in stderr, stderr)
     ledger = {int(size): int(number) for size, number in re.findall(r"(\d+): (\d+)", said)}
     sizes = collections.Counter(size for size, frames, _ in python_blocks.of_snapshot(path).values() if size > 7000 and frames[0] == ("<string>", 5))
     check_equal(dict(sizes), ledger, "blocks by size")
-    shown = bench.show(path)
-    check_equal((shown["metadata"]["unseen_start_count"], losses_of(shown)), (0, {}), "older objects, losses")
+    check_equal(older, 0, "older objects")
     check(0 < shown["metadata"]["unseen_start_ns"] < 60e9, shown["metadata"])
-    check("every block is recorded, except from its first" in stderr, stderr)
     for command in "show", "stats":
         check("before its Python began, are in no row" in "".join(bench.allocsnap(command, path)), f"{command} does not say it")
 
