@@ -186,7 +186,7 @@ def test_buffers_of_node_have_the_names_of_its_functions(bench):
         raise Skip("node is not installed")
     script = pathlib.Path(bench.path("leak.js"))
     script.write_text(NODE, encoding="utf-8")
-    node = bench.start([tool("node"), "--perf-basic-prof", "--interpreted-frames-native-stack", str(script)])
+    node = bench.start([tool("node"), "--perf-basic-prof", "--interpreted-frames-native-stack", str(script)], cwd=bench.folder)
     with perf_map(node.pid):
         check_equal(node.line(), "ready", "node")
         recording = bench.attach([node], "--min-size", "65536")
