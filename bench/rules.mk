@@ -13,7 +13,7 @@ UNWIND_BENCH := $(addprefix /usr/lib/x86_64-linux-gnu/,libc.so.6 libstdc++.so.6 
 UNWIND_AIMS  := "aims: libc in 10 ms, 30 million rows in 15 s, 6 bytes a row"
 
 .PHONY: bench bench-peers bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet
-.PHONY: bench-pairs bench-exact bench-cluster bench-history bench-python bench-rows bench-consumers bench-budget bench-sampler
+.PHONY: bench-pairs bench-exact bench-servers bench-cluster bench-history bench-python bench-rows bench-consumers bench-budget bench-sampler
 
 bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-pairs bench-programs bench-fleet bench-consumers bench-budget bench-sampler bench-stops	## how long questions take, and CPython; what recording costs
 	$(Q)$(PYTHON) bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
@@ -115,6 +115,10 @@ $(BENCH)/floor: $(OUT)/bench/floor.o $(COLLECT) $(LIB)
 
 bench-python: $(BIN)	## what recording every block of five Python programs costs, beside tracemalloc (as root)
 	$(Q)$(PYTHON) bench/python_exact.py $(abspath $(BIN)) $(PYTHON)
+
+bench-servers: $(BIN)	## requests a second of gunicorn and redis while every block is recorded in them, beside tracemalloc (as root)
+	$(Q)scripts/install-deps.sh answers
+	$(Q)$(PYTHON) bench/servers.py $(abspath $(BIN))
 
 bench-budget: $(BIN) workloads	## what a budget allows and costs, and whether sums stay true (as root)
 	$(Q)$(PYTHON) bench/budget.py $(abspath $(BIN)) $(abspath $(OUT)/workloads)
