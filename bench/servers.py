@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Requests a second of two servers under load: gunicorn with three workers, whose application leaks, and redis. Unrecorded,
-unrecorded again, while `attach --inject=exact` records each process, and gunicorn with tracemalloc(1). Then
-`leaks --inject=exact` of each for 30 seconds: the first line of its answer.
+unrecorded again, while `attach --inject=exact` records each process, and gunicorn with tracemalloc(1). Then the
+answer of `leaks --inject=exact` of each, for 30 seconds.
 
     servers.py ALLOCSNAP      as root
 
