@@ -142,6 +142,7 @@ enum books_frame_flag {
 	BOOKS_FRAME_NEEDS_FP = 4,   /* a frame further out was found by its fp */
 	BOOKS_FRAME_FP_LOST = 8,
 	BOOKS_FRAME_GUESSED = 16,   /* by the frame pointer of code without a table */
+	BOOKS_FRAME_NONE = 32,	    /* pc is in no code, and ends the walk: the memo compares it, the traceback does not have it */
 };
 
 #define BOOKS_NATIVE_DEEPEST 512

@@ -69,9 +69,10 @@ static inline bool is_frame_of_memo(const struct books_native *native, int i, co
 	const struct books_place *place = &native->place[i];
 	const struct books_frame_rest *rest = &native->rest[i];
 
-	return place->sp == frame->sp && place->pc == frame->pc && !((rest->flags | frame->flags) & BOOKS_FRAME_EXACT) &&
-	       !((rest->flags ^ frame->flags) & BOOKS_FRAME_GUESSED) &&
-	       (!(rest->flags & BOOKS_FRAME_NEEDS_FP) || (!(frame->flags & BOOKS_FRAME_FP_LOST) && rest->fp == frame->fp));
+	return place->sp == frame->sp && place->pc == frame->pc &&
+	       !((rest->flags | frame->flags) & (BOOKS_FRAME_EXACT | BOOKS_FRAME_NONE)) &&
+	       !((rest->flags ^ frame->flags) & (BOOKS_FRAME_GUESSED | BOOKS_FRAME_FP_LOST)) &&
+	       (!(rest->flags & BOOKS_FRAME_NEEDS_FP) || rest->fp == frame->fp);
 }
 
 static inline void remember_frame(struct books_native *native, int at, const struct books_native_frame *frame, uint32_t node)

@@ -150,14 +150,15 @@ static void keep_step(struct books_native *native, uint64_t pc, struct unwind_ru
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	step->cfa_at = rule.cfa_off;
 	step->fp_at = fp_at;
-	step->node_below = BOOKS_NO_NODE;
+	step->node_below = BOOKS_NO_NODE * (1 | UINT64_C(1) << 32);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	*(volatile uint64_t *)&step->pc = pc;
 }
 
+/* May have a step. Where there is no step, its address is 0, as many a return address is at the end of a stack. */
 static inline bool is_plain_frame(const struct books_native_frame *frame)
 {
-	return likely(!(frame->flags & (BOOKS_FRAME_EXACT | BOOKS_FRAME_GUESSED)));
+	return likely(!(frame->flags & (BOOKS_FRAME_EXACT | BOOKS_FRAME_GUESSED))) && likely(frame->pc);
 }
 
 /* As step_natively(), by what is kept of walk[at].pc. False: there is nothing. */
@@ -310,7 +311,7 @@ static inline struct books_tail *tail_of(struct books_native *native, const stru
 
 /*
  * The node of a walk if its inner end is as it was in a walk before, and the rest is as the memo has it; else BOOKS_NO_NODE. A
- * frame that was found by its fp is in no tail: so all that the walk would read is compared.
+ * frame that was found by its fp, or whose fp is lost, is in no tail: so all that the walk would read is compared.
  */
 static inline uint32_t node_by_tail(struct books_native *native, const struct books_native_frame *first, uint32_t frame_nr)
 {
@@ -320,14 +321,14 @@ static inline uint32_t node_by_tail(struct books_native *native, const struct bo
 
 	if (tail->sp != first->sp || tail->pc != first->pc || unlikely(n - 1 >= BOOKS_TAIL_FRAMES) || m >= frame_nr ||
 	    unlikely(!is_on_lasting_stack(native)) || unlikely(!is_known_memory(native, first->sp)) ||
+	    native->place[m].sp != first->sp + tail->frame[n - 1].at || /* what is between may have been another thread's stack */
 	    unlikely(!is_known_memory(native, native->place[m].sp - 8)))
 		return BOOKS_NO_NODE;
 	for (uint32_t i = 0; i < n; i++)
 		differ |= word_at(first->sp + tail->frame[i].at - 8) ^ tail->frame[i].pc;
-	differ |= native->place[m].sp ^ (first->sp + tail->frame[n - 1].at);
 	differ |= native->place[m].pc ^ tail->frame[n - 1].pc;
 	differ |= native->rest[m].node ^ tail->joined_node;
-	differ |= native->rest[m].flags & (BOOKS_FRAME_NEEDS_FP | BOOKS_FRAME_EXACT | BOOKS_FRAME_GUESSED);
+	differ |= native->rest[m].flags & (BOOKS_FRAME_NEEDS_FP | BOOKS_FRAME_FP_LOST | BOOKS_FRAME_EXACT | BOOKS_FRAME_GUESSED);
 	return differ || first_changed(native, m) ? BOOKS_NO_NODE : tail->node;
 }
 
@@ -340,7 +341,7 @@ static void keep_tail(struct books_native *native, int n, int m, uint32_t node)
 
 	for (int i = 0; i <= n; i++)
 		flags |= walk[i].flags;
-	if (flags & ~(uint32_t)BOOKS_FRAME_FP_LOST)
+	if (flags)
 		return;
 	*(volatile uint64_t *)&tail->sp = 0; /* a signal handler may jump out of here */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -454,10 +455,12 @@ static __attribute__((noinline)) uint32_t walk_natively(struct books_thread *thr
 	is_sure = m >= 0 || end == UNWIND_ROOT || !(native->walk[n].flags & BOOKS_FRAME_UNCHECKED);
 	forget_special(native, m >= 0 ? m : 0);
 	at = m;
-	if (m >= 0)
+	if (m >= 0) {
 		remember_frame(native, m, &native->walk[n], node);
-	else if (end == UNWIND_NO_CODE && n && !(native->walk[n].flags & BOOKS_FRAME_EXACT))
-		n--; /* it is no frame */
+	} else if (end == UNWIND_NO_CODE && n && !(native->walk[n].flags & BOOKS_FRAME_EXACT)) {
+		native->walk[n].flags |= BOOKS_FRAME_NONE;
+		remember_frame(native, ++at, &native->walk[n--], node);
+	}
 	for (int i = m >= 0 ? n - 1 : n; i >= 0; i--) {
 		node = node_of_frame(thread, node, &native->walk[i]);
 		remember_frame(native, ++at, &native->walk[i], node);
