@@ -59,11 +59,11 @@ static inline void enter_in_books(const struct hook *hook, uint64_t address, uin
 	word |= node;
 	if (likely(place))
 		place = word_to_write(address, place);
-	if (place ? unlikely(*place) : unlikely(find_large(address) != NULL))
+	if (place ? unlikely(is_word_of(*place, address)) : unlikely(find_large(address) != NULL))
 		forget_unseen_free(address, place);
 	block.word = word;
 	if (likely(place))
-		__atomic_store_n(place, small_word_of(&block), __ATOMIC_RELAXED);
+		write_small_word(address, place, small_word_of(&block), is_raw);
 	else if (!put_in_books(&block))
 		count_books_loss(BOOKS_LOST_BLOCKS);
 	thread->latest = address;

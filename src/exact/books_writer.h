@@ -311,6 +311,31 @@ static inline uint64_t *word_to_write(uint64_t address, uint64_t *first)
 	return likely(!*first) ? second_word(address, first) ?: first : take_second_word(address, first);
 }
 
+/* Neither word is lost if two threads enter two blocks of the same 32 bytes at once. */
+static __attribute__((noinline)) void write_beside(uint64_t address, uint64_t *place, uint64_t word)
+{
+	uint64_t none = 0;
+
+	if (place == first_word(address) && !is_word_of(LOAD(*place), address)) {
+		if (__atomic_compare_exchange_n(place, &none, word, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			return;
+		place = take_second_word(address, place);
+	}
+	__atomic_store_n(place, word, __ATOMIC_RELAXED);
+}
+
+/*
+ * place: by word_to_write(). An even block of more than 16 bytes is alone. Until two blocks have been side by side, the allocator is
+ * taken for one that never puts them so, like glibc's. is_raw: several threads may enter blocks at once.
+ */
+static inline void write_small_word(uint64_t address, uint64_t *place, uint64_t word, bool is_raw)
+{
+	if (is_raw && unlikely(LOAD(HEAD->has_seconds)) && (word & BLOCK_IS_ODD || BLOCK_SIZE(word) <= 16))
+		write_beside(address, place, word);
+	else
+		__atomic_store_n(place, word, __ATOMIC_RELAXED);
+}
+
 static __attribute__((noinline)) uint64_t *add_shadow_chunk(uint64_t address)
 {
 	uint32_t none = 0, chunk = __atomic_add_fetch(&HEAD->chunk_nr, 1, __ATOMIC_RELAXED);
@@ -399,7 +424,7 @@ static bool put_in_books(const struct books_large *block)
 		return add_large(block);
 	first = first_word(block->address) ?: add_shadow_chunk(block->address);
 	if (first)
-		__atomic_store_n(word_to_write(block->address, first), small_word_of(block), __ATOMIC_RELAXED);
+		write_small_word(block->address, word_to_write(block->address, first), small_word_of(block), true);
 	return first;
 }
 

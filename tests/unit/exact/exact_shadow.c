@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The shadow of the heap, as the hooks write it: against a list of the blocks that live. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -133,5 +134,44 @@ Test(exact_shadow, makes_no_page_of_seconds_without_one)
 	cr_expect_not(LOAD(HEAD->has_seconds));
 	cr_expect_eq(lseek(made.fd, BOOKS_AT_CHUNKS, SEEK_DATA), (off_t)BOOKS_AT_CHUNKS);
 	cr_expect_eq(lseek(made.fd, BOOKS_AT_CHUNKS, SEEK_HOLE), (off_t)(BOOKS_AT_CHUNKS + 8 * BOOKS_CHUNK_LINES));
+	end_hook(&hook);
+}
+
+/* ---- two threads ---- */
+
+#define ROUNDS 3000000
+
+/* Where blocks have been side by side, so that the hooks know that there may be more. */
+static void *enter_and_leave(void *nr)
+{
+	struct books_thread *thread = thread_slot((uintptr_t)nr);
+	struct hook hook = { .thread = thread, .now = 1 };
+	uint64_t address = HEAP + (uintptr_t)nr * 16, size;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		enter_in_books(&hook, address, 16, true);
+		leave_block(&hook, address, &size, true);
+	}
+	return NULL;
+}
+
+Test(exact_shadow, has_blocks_of_two_threads_side_by_side)
+{
+	struct hook hook = begin_hook();
+	pthread_t thread[2];
+
+	enter_in_books(&hook, HEAP, 16, true);
+	enter_in_books(&hook, HEAP + 16, 16, true);
+	leave_amid_hook(HEAP, true);
+	leave_amid_hook(HEAP + 16, true);
+	for (uintptr_t i = 0; i < 2; i++)
+		cr_assert_eq(pthread_create(&thread[i], NULL, enter_and_leave, (void *)i), 0);
+	for (int i = 0; i < 2; i++)
+		pthread_join(thread[i], NULL);
+	for (int i = 0; i < 2; i++) {
+		cr_expect_eq(thread_slot(i)->unknown_frees, 0, "%lu blocks of thread %d were lost", thread_slot(i)->unknown_frees, i);
+		cr_expect_null(small_word(HEAP + i * 16), "a ghost of thread %d", i);
+	}
+	cr_expect_eq(HEAD->lost[BOOKS_UNSEEN_FREES], 0);
 	end_hook(&hook);
 }
