@@ -132,7 +132,7 @@ static inline bool is_inside(const struct books_thread *thread, uint64_t stack)
 {
 	uint64_t inside = thread->inside;
 
-	return unlikely(inside) && stack - inside > STACK_MOST;
+	return unlikely(inside) && stack - (inside & ~UINT64_C(7)) > STACK_MOST; /* low bits are marks */
 }
 
 /* A handler has jumped out of a hook: two words that belong together may not be of the same time. */

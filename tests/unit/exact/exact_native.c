@@ -213,3 +213,15 @@ Test(exact_native, a_tail_of_another_stack_is_not_read)
 	cr_expect_eq(frames_of(walk()), 3);
 	cr_expect_eq(walk(), walk_plainly());
 }
+
+static __attribute__((noinline)) bool is_recorded(void)
+{
+	return begin_recorded(stack).thread;
+}
+
+/* As after a handler that jumps out of the allocator, to a caller that calls it again. */
+Test(exact_native, a_call_from_where_one_was_left_is_recorded)
+{
+	cr_expect(is_recorded());
+	cr_expect(is_recorded());
+}
