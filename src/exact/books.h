@@ -85,8 +85,8 @@ struct books_head {
 	 * only pass on.
 	 */
 	uint64_t now;
-	/* By the recorder: which struct books_known holds, by the last bit; how often code was replaced by other code. */
-	uint32_t known_nr, replaced_nr;
+	/* By the recorder, in one store: which struct books_known holds, by the last bit; how often code was replaced by other code. */
+	union { struct { uint32_t known_nr, replaced_nr; }; uint64_t lists; };
 	uint64_t pad2[4];
 	/* By the hooks, on another line of the cache. */
 	uint32_t chunk_nr, level_nr, node_nr, code_nr, handed_nr;

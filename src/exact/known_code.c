@@ -283,8 +283,7 @@ static void tell_of_list(struct known_code *known)
 {
 	struct books_head *head = known->books->head;
 
-	__atomic_store_n(&head->replaced_nr, known->replaced_nr, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&head->known_nr, ++known->known_nr, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&head->lists, ++known->known_nr | (uint64_t)known->replaced_nr << 32, __ATOMIC_SEQ_CST);
 	syscall(SYS_futex, &head->known_nr, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 

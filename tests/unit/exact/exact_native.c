@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The hooks' walks over native stacks, by rules that a test makes: each compared with a walk without a memo. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "books_fixture.h"
+#include "exact/known_code.h"
 
 #define WORDS 1024 /* two pages */
 
@@ -224,4 +226,45 @@ Test(exact_native, a_call_from_where_one_was_left_is_recorded)
 {
 	cr_expect(is_recorded());
 	cr_expect(is_recorded());
+}
+
+/* ---- lists ---- */
+
+#define LISTS 20000
+
+static bool are_published;
+
+/* Each has other code at the address. */
+static void *publish_lists(void *known)
+{
+	struct code_region region = { .region = { .start = 0x1000, .end = 0x2000, .first_page = UNWIND_NO_TABLE } };
+	const struct code_list list = { .region = &region, .region_nr = 1 };
+	int err = 0;
+
+	for (; region.owner < LISTS && !err; region.owner++)
+		err = known_code__publish(known, &list);
+	__atomic_store_n(&are_published, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* A rule of the list before would be kept for the code of the next one. */
+Test(exact_native, the_number_of_replacements_comes_with_its_list)
+{
+	struct known_code *known;
+	uint32_t replaced_nr, early_nr = 0;
+	pthread_t thread;
+
+	HEAD->kind = BOOKS_OF_MALLOC;
+	HEAD->known_nr = 0;
+	open_made_books(&made);
+	cr_assert_eq(known_code__open(made.books, 1, &known), 0);
+	cr_assert_eq(pthread_create(&thread, NULL, publish_lists, known), 0);
+	while (!__atomic_load_n(&are_published, __ATOMIC_ACQUIRE)) {
+		replaced_nr = __atomic_load_n(&HEAD->replaced_nr, __ATOMIC_SEQ_CST);
+		early_nr += replaced_nr && replaced_nr >= __atomic_load_n(&HEAD->known_nr, __ATOMIC_SEQ_CST);
+	}
+	pthread_join(thread, NULL);
+	cr_expect_eq(early_nr, 0);
+	cr_expect_eq(HEAD->replaced_nr, LISTS - 1);
+	known_code__close(known);
 }
