@@ -360,13 +360,17 @@ static bool read_module(struct go_table *table, uint64_t vaddr)
 	elf_object__read_at(table->elf, vaddr, table->module_word, sizeof(table->module_word));
 	for (size_t i = 0; i < MODULE_WORDS; i++)
 		table->module_word[i] = word_as_loaded(table, vaddr + 8 * i, table->module_word[i]);
-	return table->module_word[0] == table->vaddr &&
-	       read_go_functions(table, table->module_word[MODULE_CODE]) &&
+	if (table->module_word[0] != table->vaddr || table->layout->address_bytes == 8)
+		return table->module_word[0] == table->vaddr;
+	return read_go_functions(table, table->module_word[MODULE_CODE]) &&
 	       table->module_word[MODULE_FIRST] == table->function[0].address &&
 	       table->module_word[MODULE_LAST] == table->function[table->function_nr].address;
 }
 
-/* It begins with a pointer to the table. 0, -ENOENT or -ENOMEM. */
+/*
+ * It begins with a pointer to the table. A table that lies in the program as data, such as a whole other program, has none
+ * that leads to it. 0, -ENOENT or -ENOMEM.
+ */
 static int find_module(struct go_table *table)
 {
 	uint64_t vaddr = 0;
@@ -469,9 +473,9 @@ static int read_candidate(struct go_table *table)
 		err = elf_object__pointers(table->elf, &table->pointer, &table->pointer_nr);
 	if (err)
 		return err;
-	if (table->layout->address_bytes == 4)
-		return find_module(table);
-	return read_go_functions(table, 0) ? 0 : -ENOENT;
+	if (table->layout->address_bytes == 8 && !read_go_functions(table, 0))
+		return -ENOENT;
+	return find_module(table);
 }
 
 static int find_go_table(struct go_table *table)

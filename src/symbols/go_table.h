@@ -10,8 +10,8 @@
  *	                                        number lists: address → file, line, inlined call
  *
  * Nothing names the table: it is searched for by the magic number that it begins with, and counts if all its rows agree
- * with each other, and, since Go 1.18, with the runtime's description of the program (moduledata), which has the address
- * of the code. Four layouts: Go 1.2, 1.16, 1.18 and 1.20, each up to the next.
+ * with each other and with the runtime's description of the program (moduledata, since Go 1.5), which points to the table and,
+ * since Go 1.18, has the address of the code. Four layouts: Go 1.2, 1.16, 1.18 and 1.20, each up to the next.
  *
  * Inlined calls are known since Go 1.12. Their place differs between versions, and no number says which: the place
  * counts at which the calls of all functions make sense. If no place does, an address where a call was inlined has the

@@ -147,5 +147,9 @@ module:	.quad table
 	.fill TREES - 24, 8, 0
 	.quad trees
 	.fill 8, 8, 0
+#else
+	.data
+	.balign 8
+module:	.quad table
 #endif
 	.section .note.GNU-stack, "", @progbits

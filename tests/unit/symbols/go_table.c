@@ -120,6 +120,38 @@ Test(symbols_go, tree_that_makes_no_sense_is_not_used)
 	expect_frames("elsewhere", build("-static -DMAGIC=0xf1 -DTREES=36"), false, true);
 }
 
+/* A program that has another one as data, whose code had the same addresses. */
+static const char outer[] =
+"	.section .rodata\n"
+"	.balign 8\n"
+"	.incbin \"inner\"\n"
+"	.text\n"
+"	.globl code\n"
+"	.type code, @function\n"
+"code:	.fill 32, 1, 0x90\n"
+"	.size code, 32\n";
+
+Test(symbols_go, table_of_a_program_that_is_data_does_not_count)
+{
+	workshop_write("outer.S", outer);
+	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++) {
+		struct symbol frame[SYMBOL_INLINE_MAX];
+		uint64_t code, address, offset;
+		uint32_t object;
+		char *text;
+
+		workshop_run("gcc %s -static -nostdlib -Wl,-e,code,--build-id=none program.S -o inner && "
+			     "gcc -static -nostdlib -Wl,-e,code,--build-id=none outer.S -o program", layouts[i]);
+		text = workshop_output("nm inner | grep ' code$' | cut -d' ' -f1; nm program | grep ' code$'; readelf -lW program | grep ' R E '");
+		cr_assert_eq(sscanf(text, "%*x %lx T code LOAD %lx %lx", &code, &offset, &address), 3, "%s", text);
+		cr_assert_eq(strtoul(text, NULL, 16), code, "%s", text);
+		free(text);
+		object = open_object(symbols, workshop_path("program"), layouts[i]);
+		cr_expect_eq(symbols__lookup(symbols, object, code - address + offset + 1, frame), 1);
+		cr_expect(is_same_text(frame[0].function, "code"), "%s: %s", layouts[i], frame[0].function);
+	}
+}
+
 /* Prints addresses of its own code with what its runtime says of them, of the innermost frame. */
 static const char own_names[] =
 "package main\n"
