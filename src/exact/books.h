@@ -20,7 +20,8 @@
  *	copies			malloc: stacks whose code was not known yet, which the recorder walks
  *
  * A block is in the books from after its allocator has returned until before the allocator has it back: so the
- * allocator's own hand-over orders threads, and a word has one writer at a time.
+ * allocator's own hand-over orders threads, and a word has one writer at a time. Only the first word of 32 bytes may be wanted by
+ * two threads that enter blocks there: an atomic instruction gives it to one of them.
  *
  * All of it may be written by the process at any time: the recorder trusts nothing in it.
  */
