@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "process/mappings.h"
 #include "process/open_file.h"
 #include "process/proc.h"
@@ -15,15 +16,23 @@
 #include "symbols/perf_map.h"
 
 #define MADE_NAMES_MAX (1u << 18) /* addresses; a process may make code for ever */
-
-/* It stands for names of which nothing says when the code had which. */
-#define SEVERAL "[code that was replaced]"
+#define FILE_TIME_NS 20000000	  /* file times lag behind the clock by up to a tick, of 10 ms at most */
 
 /* ---- the file ---- */
 
 static bool has_made_code(const struct mappings *mappings)
 {
 	return array_any(mappings->mapping_nr, i, mappings->mapping[i].object == OBJECT_NONE);
+}
+
+/* Whether the file was written to since the process began. Otherwise it is of a process that had this PID before. */
+static bool is_of_this_process(const struct stat *st, pid_t pid)
+{
+	uint64_t ticks, written_ns = st->st_mtim.tv_sec * SECOND_NS + st->st_mtim.tv_nsec;
+	uint64_t boot_ns = clock_now_ns(CLOCK_REALTIME) - clock_now_ns(CLOCK_BOOTTIME);
+
+	return !proc_start_time(pid, &ticks) &&
+	       written_ns + FILE_TIME_NS >= boot_ns + ticks * (SECOND_NS / sysconf(_SC_CLK_TCK));
 }
 
 /* Whether the file is of the process's user or root's. A copy is of the recorder's own user. */
@@ -33,7 +42,7 @@ static bool is_own_map(const struct opened_file *opened, pid_t pid)
 	uint64_t user;
 
 	return !opened->is_copy && !fstat(opened->fd, &st) && !proc_status(pid, "Uid", &user) &&
-	       (st.st_uid == user || !st.st_uid);
+	       (st.st_uid == user || !st.st_uid) && is_of_this_process(&st, pid);
 }
 
 /* The jitdump that the process maps, as perf wants it; NULL: it maps none. */
@@ -75,6 +84,14 @@ void made_code_open(struct made_code *made, const struct mappings *mappings, pid
 		close(opened.fd);
 }
 
+void made_code_begin(struct made_code *made)
+{
+	struct stat st;
+
+	if (made->fd >= 0 && !fstat(made->fd, &st))
+		made->settled[0] = made->settled[1] = st.st_size;
+}
+
 /* ---- the names ---- */
 
 int made_code_add(struct made_code *made, uint64_t return_address)
@@ -94,7 +111,7 @@ static int set_made_name(struct made_code *made, struct made_name *name, const c
 	int err = strpool_add(&made->text, text, strlen(text), &id);
 
 	if (!err && name->text && name->text != id)
-		err = strpool_add(&made->text, SEVERAL, strlen(SEVERAL), &id);
+		err = strpool_add(&made->text, PERF_MAP_SEVERAL, strlen(PERF_MAP_SEVERAL), &id);
 	if (!err)
 		name->text = id;
 	return err;
@@ -102,17 +119,20 @@ static int set_made_name(struct made_code *made, struct made_name *name, const c
 
 static bool is_several(const struct made_code *made, const struct made_name *name)
 {
-	return name->text && !strcmp(strpool_get(&made->text, name->text), SEVERAL);
+	return name->text && !strcmp(strpool_get(&made->text, name->text), PERF_MAP_SEVERAL);
 }
 
 /* Asks for the addresses of one question, sorted. -EIO and others: the map cannot be read. */
-static int ask_made_names(struct made_code *made, struct sandbox *sandbox, const uint64_t *address, size_t nr)
+static int ask_made_names(struct made_code *made, struct sandbox *sandbox, const struct perf_map_part *part,
+			  const uint64_t *address, size_t nr, struct perf_map_part *next)
 {
 	struct perf_map_names names;
-	int err = sandbox__made_code(sandbox, made->fd, address, nr, &names, NULL);
+	int err = sandbox__made_code(sandbox, made->fd, part, address, nr, &names, NULL);
 
 	if (err)
 		return err;
+	if (names.end < next->from)
+		*next = (struct perf_map_part){ .from = names.end, .hash = names.hash };
 	for (size_t i = 0; i < nr && !err; i++) {
 		uint32_t id = idmap_find_key(&made->ids, &address[i], sizeof(*address), made->name, sizeof(*made->name));
 
@@ -124,36 +144,56 @@ static int ask_made_names(struct made_code *made, struct sandbox *sandbox, const
 	return err;
 }
 
-static int read_made_names(struct made_code *made, struct sandbox *sandbox)
+/* The names of rows from first to end. *next: where the earliest of the readings ended. */
+static int read_made_names(struct made_code *made, struct sandbox *sandbox, const struct perf_map_part *part, size_t first,
+			   size_t end, struct perf_map_part *next)
 {
-	uint64_t *address = calloc(made->name_nr, sizeof(*address));
-	size_t nr = made->name_nr, part;
+	size_t nr = end - first, some;
+	uint64_t *address = calloc(nr + 1, sizeof(*address));
 	int err = address ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < nr && !err; i++)
-		address[i] = made->name[i].address;
+		address[i] = made->name[first + i].address;
 	if (!err)
 		qsort(address, nr, sizeof(*address), array_by_number);
-	for (size_t at = 0; at < nr && !err; at += part) {
-		part = nr - at < PERF_MAP_ADDRESSES_MAX ? nr - at : PERF_MAP_ADDRESSES_MAX;
-		err = ask_made_names(made, sandbox, address + at, part);
+	for (size_t at = 0; at < nr && !err; at += some) {
+		some = nr - at < PERF_MAP_ADDRESSES_MAX ? nr - at : PERF_MAP_ADDRESSES_MAX;
+		err = ask_made_names(made, sandbox, part, address + at, some, next);
 	}
 	free(address);
 	return err;
 }
 
-int made_code_look_up(struct made_code *made, struct sandbox *sandbox)
+/* Addresses that were asked for before need only what was written since; new ones need the whole map. */
+static int read_news(struct made_code *made, struct sandbox *sandbox)
+{
+	const struct perf_map_part all = { .settled = made->settled[0] };
+	struct perf_map_part next = { .from = UINT64_MAX };
+	int err = read_made_names(made, sandbox, &made->old, 0, made->read_nr, &next) ?:
+		  read_made_names(made, sandbox, &all, made->read_nr, made->name_nr, &next);
+
+	made->old = next;
+	made->read_nr = made->name_nr;
+	return err;
+}
+
+int made_code_look_up(struct made_code *made, struct sandbox *sandbox, uint64_t pass_ns)
 {
 	struct stat st;
-	int err;
+	int err = 0;
 
-	if (made->fd < 0 || made->is_refused || !made->name_nr || fstat(made->fd, &st) ||
-	    (made->read_nr == made->name_nr && file_version_fits(&made->read, &st)))
+	if (made->fd < 0 || made->is_refused || fstat(made->fd, &st))
 		return 0;
-	made->read = file_version_of(&st);
-	made->read_nr = made->name_nr;
-	err = read_made_names(made, sandbox);
-	made->is_refused = err != 0;
+	if (made->name_nr && (made->read_nr < made->name_nr || !file_version_fits(&made->read, &st))) {
+		made->read = file_version_of(&st);
+		err = read_news(made, sandbox);
+		made->is_refused = err != 0;
+	}
+	if (made->pass_ns != pass_ns) {
+		made->pass_ns = pass_ns;
+		made->settled[0] = made->settled[1];
+		made->settled[1] = st.st_size;
+	}
 	return err == -ENOMEM ? err : 0;
 }
 

@@ -12,8 +12,12 @@
  * file on a local file system, and no symbolic link leads to it. Its text is read in the sandbox. The map is kept open, so
  * that the last snapshot of a process has its names, too.
  *
+ * A file that was not written to since the process began is of another process, which had its PID before.
+ *
  * Code may go and other code come to its address: the map then has another name for it. Nothing says when, so from then on
- * the address has "[code that was replaced]" for a name.
+ * the address has "[code that was replaced]" for a name. Only names that the map had before the code can have run are over:
+ * an address that a pass is the first to see has run since the pass before, so what the map said before that pass's drain
+ * is settled.
  */
 
 #include <stdbool.h>
@@ -22,6 +26,7 @@
 
 #include "base/file_replace.h"
 #include "base/idmap.h"
+#include "symbols/perf_map.h"
 
 struct mappings;
 struct sandbox;
@@ -36,7 +41,10 @@ struct made_code {
 	int fd; /* the perf map or jitdump */
 	bool is_refused; /* it could not be read */
 	struct file_version read; /* the map as it was read last */
+	struct perf_map_part old; /* where that reading ended */
 	size_t read_nr; /* addresses that were asked for then */
+	uint64_t settled[2]; /* bytes of the map at the last pass but one, and at the last one */
+	uint64_t pass_ns;
 	struct made_name *name;
 	size_t name_nr, name_alloc;
 	struct idmap ids; /* by address */
@@ -46,11 +54,14 @@ struct made_code {
 /* Opens the map if there is one, and the process has code that lies in no file. */
 void made_code_open(struct made_code *made, const struct mappings *mappings, pid_t pid);
 
+/* Call before anything is recorded: all that the map has now is settled. */
+void made_code_begin(struct made_code *made);
+
 /* Return addresses whose names are wanted. 0 or -ENOMEM. */
 int made_code_add(struct made_code *made, uint64_t return_address);
 
-/* Reads the map, if it has changed since, or addresses were added. 0 or -ENOMEM. */
-int made_code_look_up(struct made_code *made, struct sandbox *sandbox);
+/* Reads the map, if it has changed since, or addresses were added. pass_ns tells passes apart. 0 or -ENOMEM. */
+int made_code_look_up(struct made_code *made, struct sandbox *sandbox, uint64_t pass_ns);
 
 /* NULL: it is not known. Valid until the next look-up. */
 const char *made_code_name(const struct made_code *made, uint64_t return_address);

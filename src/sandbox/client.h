@@ -25,6 +25,7 @@ struct helper;
 struct probe_info;
 struct object_returns;
 struct perf_map_names;
+struct perf_map_part;
 struct python_asked;
 struct python_info;
 struct runtime_traits;
@@ -109,8 +110,8 @@ int sandbox__python(struct sandbox *sandbox, int fd, const struct python_asked *
  * The names of addresses in code that a process made at run time, from its perf map (symbols/perf_map.h). The addresses are
  * sorted, at most PERF_MAP_ADDRESSES_MAX. The caller frees both arrays of *ret.
  */
-int sandbox__made_code(struct sandbox *sandbox, int fd, const uint64_t *address, size_t nr, struct perf_map_names *ret,
-		       struct reason *why);
+int sandbox__made_code(struct sandbox *sandbox, int fd, const struct perf_map_part *part, const uint64_t *address, size_t nr,
+		       struct perf_map_names *ret, struct reason *why);
 
 /* The line table of a code object, copied from a process. */
 struct python_line_table {

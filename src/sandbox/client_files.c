@@ -313,10 +313,10 @@ int sandbox__python_lines(struct sandbox *sandbox, const struct python_line_tabl
 	return 0;
 }
 
-int sandbox__made_code(struct sandbox *sandbox, int fd, const uint64_t *address, size_t nr, struct perf_map_names *ret,
-		       struct reason *why)
+int sandbox__made_code(struct sandbox *sandbox, int fd, const struct perf_map_part *part, const uint64_t *address, size_t nr,
+		       struct perf_map_names *ret, struct reason *why)
 {
-	struct made_question asked = { .nr = nr };
+	struct made_question asked = { .nr = nr, .part = *part };
 
 	return ask_file(sandbox, &(struct asked_of_file){ MADE, fd, {
 		{ &asked, sizeof(asked) }, { (void *)address, nr * sizeof(*address) },

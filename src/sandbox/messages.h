@@ -21,6 +21,7 @@
 
 #include "base/reason.h"
 #include "symbols/debug_file.h"
+#include "symbols/perf_map.h"
 
 /*
  * In brackets: what a question has, and an answer. An answer begins with a struct verdict; without an error the struct
@@ -96,6 +97,7 @@ struct returns_question {
 /* Followed by uint64_t address[nr], sorted. */
 struct made_question {
 	uint64_t nr;
+	struct perf_map_part part;
 };
 
 /* Followed by int64_t instruction[nr], uint8_t table[bytes]. */

@@ -202,7 +202,7 @@ static int answer_made(int fd, const void *asked, void *ret, struct reason *why)
 {
 	const struct made_question *question = asked;
 
-	return perf_map_read(fd, (const uint64_t *)(question + 1), question->nr, ret, why);
+	return perf_map_read(fd, &question->part, (const uint64_t *)(question + 1), question->nr, ret, why);
 }
 
 static bool verify_made(const void *answer, const void *asked, uint64_t)

@@ -188,7 +188,7 @@ static void ask_made(struct sandbox *sandbox, int fd)
 	const uint64_t address[] = { 1, 2, 3 };
 	struct reason why = { "" };
 	struct perf_map_names names = {};
-	int err = sandbox__made_code(sandbox, fd, address, ARRAY_SIZE(address), &names, &why);
+	int err = sandbox__made_code(sandbox, fd, &(struct perf_map_part){}, address, ARRAY_SIZE(address), &names, &why);
 
 	if (err)
 		expect_refused(err, &why);

@@ -45,13 +45,53 @@ static const char *plain_search(char *text, size_t size, uint64_t wanted)
 	return name && *name ? name : NULL;
 }
 
+static const char *name_of(const struct perf_map_names *names, size_t i)
+{
+	return names->name[i] ? names->text + names->name[i] - 1 : NULL;
+}
+
+static bool is_equal(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+static void free_names(struct perf_map_names *names)
+{
+	free(names->name);
+	free(names->text);
+}
+
+/* A map that was read when it had its first half, and then from there on, has the same names as if it was read once. */
+static void read_in_two(const uint8_t *data, size_t size)
+{
+	int fd = memfd_create("map", MFD_CLOEXEC);
+	struct perf_map_names whole, half, rest;
+
+	MUST(fd >= 0 && write(fd, data, size / 2) == (ssize_t)(size / 2));
+	MUST(!perf_map_read(fd, &(struct perf_map_part){}, address, NR, &half, NULL));
+	MUST(write(fd, data + size / 2, size - size / 2) == (ssize_t)(size - size / 2));
+	MUST(!perf_map_read(fd, &(struct perf_map_part){ .from = half.end, .hash = half.hash }, address, NR, &rest, NULL));
+	MUST(!perf_map_read(fd, &(struct perf_map_part){}, address, NR, &whole, NULL));
+	MUST(rest.end == whole.end && rest.hash == whole.hash);
+	for (size_t i = 0; i < NR; i++) {
+		const char *before = name_of(&half, i), *after = name_of(&rest, i);
+		const char *want = before && after && strcmp(before, after) ? PERF_MAP_SEVERAL : after ?: before;
+
+		MUST(is_equal(name_of(&whole, i), want));
+	}
+	free_names(&half);
+	free_names(&rest);
+	free_names(&whole);
+	close(fd);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int fd = memfd_create("map", MFD_CLOEXEC);
 	struct perf_map_names names;
 
 	MUST(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-	MUST(!perf_map_read(fd, address, NR, &names, NULL));
+	MUST(!perf_map_read(fd, &(struct perf_map_part){ .settled = UINT64_MAX }, address, NR, &names, NULL));
 	MUST(names.nr == NR);
 	for (size_t i = 0; i < NR; i++)
 		MUST(!names.name[i] || strlen(names.text + names.name[i] - 1) < PERF_MAP_NAME_MAX);
@@ -66,8 +106,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		MUST(!want || !strncmp(want, names.text + names.name[i] - 1, PERF_MAP_NAME_MAX - 1));
 		free(text);
 	}
-	free(names.name);
-	free(names.text);
+	free_names(&names);
 	close(fd);
+	if (size < 12 || memcmp(data, "DTiJ", 4))
+		read_in_two(data, size);
 	return 0;
 }

@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import signal
+import time
 
 import harness
 from harness import WORKLOADS, Skip, Workload, check, check_equal, private_mounts, tool, top_frame
@@ -49,6 +50,24 @@ def test_code_made_at_run_time_has_the_names_of_its_map(bench):
         program.order("name 0 other")
         path = recording.snapshot()
         check_equal(made_names(bench, path, 1001), ["[code that was replaced]"], "code with two names, one after the other")
+        recording.end(signal.SIGINT)
+        program.is_unharmed()
+
+
+def test_code_that_was_replaced_before_it_was_read_has_no_name_of_its_own(bench):
+    """Which of the two names the block's code had, nothing says. What the map said before the recording is over."""
+    program = bench.workload("makes_code")
+    with perf_map(program.pid):
+        for name in ("before", "begun"):
+            program.order(f"name 0 {name}")
+            program.order(f"name 1 {name}")
+        recording = bench.attach([program])
+        program.order("hold 0 1001")
+        program.order("hold 1 1002")
+        program.order("name 1 replaced")
+        path = recording.snapshot()
+        found = [made_names(bench, path, size) for size in (1001, 1002)]
+        check_equal(found, [["begun"], ["[code that was replaced]"]], "the names")
         recording.end(signal.SIGINT)
         program.is_unharmed()
 
@@ -149,6 +168,12 @@ def endless(_, path):
         file.truncate(1 << 30)
 
 
+def older_than_the_process(_, path):
+    """Another process had its PID before."""
+    path.write_text(ALL, encoding="utf-8")
+    os.utime(path, (time.time() - 3600,) * 2)
+
+
 def garbled(_, path):
     path.write_bytes(ALL.encode().rstrip(b"\n") + b"\0" * 70000 + b"\n" + b"zz 1 x\n1 1\n-1 1 y\n" + b"0 " * 50000 +
                      b"\n0 ffffffffffffffff unfinished")
@@ -160,6 +185,7 @@ def garbled(_, path):
     "of_another_user": (of_another_user,),
     "endless": (endless,),
     "garbled": (garbled,),
+    "older_than_the_process": (older_than_the_process,),
 })
 def test_map_that_is_not_to_be_trusted_gives_no_names(bench, forge):
     program = bench.workload("makes_code")

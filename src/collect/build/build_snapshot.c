@@ -297,7 +297,7 @@ static int look_up_names(struct assembly *assembly)
 }
 
 /* Names of code made at run time. Nobody can look them up later, so it does this also if no names are wanted. */
-static int look_up_made_code(struct assembly *assembly)
+static int look_up_made_code(struct assembly *assembly, uint64_t pass_ns)
 {
 	struct target *target = assembly->target;
 	int err = 0;
@@ -310,12 +310,12 @@ static int look_up_made_code(struct assembly *assembly)
 	}
 	if (!target->life.has_ended)
 		made_code_open(&target->made_code, &target->mappings, target->identity.pid);
-	return err ?: made_code_look_up(&target->made_code, target->mappings.objects->sandbox);
+	return err ?: made_code_look_up(&target->made_code, target->mappings.objects->sandbox, pass_ns);
 }
 
-static int look_up_frames(struct assembly *assembly)
+static int look_up_frames(struct assembly *assembly, uint64_t pass_ns)
 {
-	int err = look_up_names(assembly) ?: look_up_made_code(assembly);
+	int err = look_up_names(assembly) ?: look_up_made_code(assembly, pass_ns);
 
 	for (const struct block_source *const *source = assembly->sources; *source && !err; source++)
 		if ((*source)->look_up)
@@ -585,7 +585,7 @@ static int fill_snapshot(struct assembly *assembly, const struct process *accoun
 {
 	int err = describe_target(assembly->builder, assembly->target, account, snapshot_context) ?:
 			  describe_gaps(assembly->builder, assembly->target, snapshot_context->monotonic_ns);
-	err = err ?: add_objects(assembly) ?: look_up_frames(assembly);
+	err = err ?: add_objects(assembly) ?: look_up_frames(assembly, snapshot_context->monotonic_ns);
 	err = err ?: describe_probes(assembly->builder, assembly->target, assembly->sources, assembly->object_id);
 	assembly->traceback_id = calloc(assembly->target->tracebacks.traceback_nr + 1,
 					sizeof(*assembly->traceback_id));

@@ -92,7 +92,9 @@ static int open_process(struct target *target, pid_t id, struct reason *why)
 		return err;
 	target->identity.cgroup = proc_cgroup(target->identity.pid);
 	target__read_start_rss(target);
-	return target->identity.cgroup ? target__refresh(target, why) : -ENOMEM;
+	err = target->identity.cgroup ? target__refresh(target, why) : -ENOMEM;
+	made_code_begin(&target->made_code);
+	return err;
 }
 
 static struct target *target_new(struct objects *objects)

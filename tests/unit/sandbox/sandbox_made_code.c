@@ -27,7 +27,7 @@ static int ask_made_code(uint32_t nr, uint32_t name, uint32_t text_bytes)
 	made_lie = (struct perf_map_names){ .nr = nr, .text_bytes = text_bytes };
 	made_name_lie = name;
 	sandbox = parser_with(tell_of_made_code, 0);
-	err = sandbox__made_code(sandbox, 0, &address, 1, &names, NULL);
+	err = sandbox__made_code(sandbox, 0, &(struct perf_map_part){}, &address, 1, &names, NULL);
 	if (!err) {
 		free(names.name);
 		free(names.text);

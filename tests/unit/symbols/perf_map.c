@@ -18,13 +18,13 @@ static int map_of(const char *text, size_t bytes)
 }
 
 /* The names of addresses 0x1000, 0x1010 …; "-": none. */
-static void expect_names(const char *text, size_t bytes, const char *const want[4])
+static void expect_part(const char *text, size_t bytes, struct perf_map_part part, const char *const want[4])
 {
 	static const uint64_t address[] = { 0x1000, 0x1010, 0x1020, UINT64_MAX };
 	struct perf_map_names names;
 	int fd = map_of(text, bytes);
 
-	cr_assert_eq(perf_map_read(fd, address, ARRAY_SIZE(address), &names, NULL), 0);
+	cr_assert_eq(perf_map_read(fd, &part, address, ARRAY_SIZE(address), &names, NULL), 0);
 	cr_assert_eq(names.nr, ARRAY_SIZE(address));
 	for (size_t i = 0; i < ARRAY_SIZE(address); i++) {
 		const char *name = names.name[i] ? names.text + names.name[i] - 1 : "-";
@@ -34,6 +34,11 @@ static void expect_names(const char *text, size_t bytes, const char *const want[
 	free(names.name);
 	free(names.text);
 	close(fd);
+}
+
+static void expect_names(const char *text, size_t bytes, const char *const want[4])
+{
+	expect_part(text, bytes, (struct perf_map_part){ .settled = UINT64_MAX }, want);
 }
 
 static const struct {
@@ -58,6 +63,39 @@ Test(symbols_perf_map, names_addresses)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		expect_names(rows[i].text, strlen(rows[i].text), rows[i].want);
+}
+
+#define SEVERAL PERF_MAP_SEVERAL
+
+/* Lines from `settled` on may be of code that came after the code that is asked for. */
+Test(symbols_perf_map, later_name_that_is_not_settled_is_one_of_several)
+{
+	static const char text[] = "1000 10 a\n1010 10 a\n1000 10 b\n1010 10 a\n1020 10 c\n";
+	static const char *const want[][4] = { { SEVERAL, "a", "c", "-" }, { "b", "a", "c", "-" } };
+
+	for (uint64_t settled = 0; settled < sizeof(text); settled++)
+		expect_part(text, sizeof(text) - 1, (struct perf_map_part){ .settled = settled }, want[settled > 20]);
+}
+
+/* A map is read on from where it ended, unless it is another one by then. */
+Test(symbols_perf_map, map_that_has_grown_is_read_from_its_old_end)
+{
+	static const char text[] = "1000 10 a\n1010 10 b\n1020", more[] = " 10 c\n1000 10 d\n";
+	int fd = map_of(text, sizeof(text) - 1);
+	struct perf_map_part part = {};
+	const uint64_t address = 0x1000;
+	struct perf_map_names names;
+
+	cr_assert_eq(perf_map_read(fd, &part, &address, 1, &names, NULL), 0);
+	cr_expect_eq(names.end, 20);
+	part = (struct perf_map_part){ .from = names.end, .hash = names.hash };
+	free(names.name);
+	free(names.text);
+	close(fd);
+	expect_part("1000 10 a\n1010 10 b\n1020 10 c\n1000 10 d\n", sizeof(text) + sizeof(more) - 2, part,
+		    (const char *const[]){ "d", "-", "c", "-" });
+	expect_part("1000 10 x\n1010 10 b\n1020 10 c\n", 30, part, (const char *const[]){ "x", "b", "c", "-" });
+	expect_part("1000 10 x\n", 10, part, (const char *const[]){ "x", "-", "-", "-" });
 }
 
 /* Lines of all lengths cross the ends of what is read at once. */
@@ -119,15 +157,21 @@ static const struct {
 	uint64_t time_ns, flags;
 } dump_head = { 0x4a695444, 1, 40, 62 };
 
-static void expect_dumped(const struct dumped *record, size_t nr, size_t cut, const char *const want[4])
+static void expect_dumped_part(const struct dumped *record, size_t nr, size_t cut, struct perf_map_part part,
+			       const char *const want[4])
 {
 	size_t bytes = sizeof(dump_head) + nr * sizeof(*record);
 	char *dump = malloc(bytes);
 
 	memcpy(dump, &dump_head, sizeof(dump_head));
 	memcpy(dump + sizeof(dump_head), record, nr * sizeof(*record));
-	expect_names(dump, bytes - cut, want);
+	expect_part(dump, bytes - cut, part, want);
 	free(dump);
+}
+
+static void expect_dumped(const struct dumped *record, size_t nr, size_t cut, const char *const want[4])
+{
+	expect_dumped_part(record, nr, cut, (struct perf_map_part){ .settled = UINT64_MAX }, want);
 }
 
 #define LOAD(address, size, name) { 0, sizeof(struct dumped), .number = { address, size }, name }
@@ -148,6 +192,7 @@ Test(symbols_perf_map, jitdump_names_addresses)
 	memcpy(broken, dumped, sizeof(dumped));
 	broken[3] = moved;
 	expect_dumped(broken, ARRAY_SIZE(dumped), 0, (const char *const[]){ "a", "-", "b", "-" });
+	expect_dumped_part(broken, ARRAY_SIZE(dumped), 0, (struct perf_map_part){}, (const char *const[]){ "a", SEVERAL, "b", "-" });
 	broken[1].bytes = 15;
 	expect_dumped(broken, ARRAY_SIZE(dumped), 0, (const char *const[]){ "a", "-", "-", "-" });
 	memset(broken[0].name, 'x', sizeof(broken[0].name)); /* without its end */
@@ -162,7 +207,7 @@ Test(symbols_perf_map, too_large_map_is_refused)
 	int fd = map_of("1000 10 a\n", 10);
 
 	cr_assert(!ftruncate(fd, PERF_MAP_BYTES_MAX + (1 << 20)));
-	cr_expect_eq(perf_map_read(fd, &address, 1, &names, &why), -E2BIG);
+	cr_expect_eq(perf_map_read(fd, &(struct perf_map_part){}, &address, 1, &names, &why), -E2BIG);
 	cr_expect_str_eq(why.text, "it has more than 256 MiB");
 	close(fd);
 }
