@@ -66,7 +66,7 @@ void made_code_open(struct made_code *made, const struct mappings *mappings, pid
 	struct file_opener *opener = mappings->objects->opener;
 	struct opened_file opened;
 	char root[32], map[32];
-	const char *path;
+	const char *dump;
 	pid_t own;
 
 	if (made->fd >= 0 || !has_made_code(mappings))
@@ -76,12 +76,14 @@ void made_code_open(struct made_code *made, const struct mappings *mappings, pid
 		return;
 	snprintf(root, sizeof(root), "/proc/%d/root", pid);
 	snprintf(map, sizeof(map), "/tmp/perf-%d.map", own);
-	path = mapped_dump(mappings, own) ?: map;
-	open_file(opener, open_below_without_links(opener, root, path), &opened);
-	if (opened.fd >= 0 && is_own_map(&opened, pid))
+	dump = mapped_dump(mappings, own);
+	open_file(opener, open_below_without_links(opener, root, dump ?: map), &opened);
+	if (opened.fd >= 0 && is_own_map(&opened, pid)) {
 		made->fd = opened.fd;
-	else if (opened.fd >= 0)
+		made->dump = dump ? strdup(dump) : NULL;
+	} else if (opened.fd >= 0) {
 		close(opened.fd);
+	}
 }
 
 void made_code_begin(struct made_code *made)
@@ -210,6 +212,7 @@ void made_code_forget(struct made_code *made)
 	if (made->fd >= 0)
 		close(made->fd);
 	free(made->name);
+	free(made->dump);
 	idmap_release(&made->ids);
 	strpool_release(&made->text);
 	*made = (struct made_code){ .fd = -1 };

@@ -39,6 +39,7 @@ struct made_name {
 /* Zeroed, with fd -1: nothing is known. */
 struct made_code {
 	int fd; /* the perf map or jitdump */
+	char *dump; /* the path of the jitdump, as it is mapped; NULL: a map */
 	bool is_refused; /* it could not be read */
 	struct file_version read; /* the map as it was read last */
 	struct perf_map_part old; /* where that reading ended */

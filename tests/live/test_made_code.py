@@ -85,6 +85,8 @@ def test_jitdump_that_is_mapped_names_code(bench):
         path = recording.snapshot()
         found = [made_names(bench, path, size) for size in (1001, 1002, 1003)]
         check_equal(found, [["first"], ["second"], [UNKNOWN]], "the names")
+        losses = bench.show(path)["losses"]
+        check_equal([name for name in losses if name.startswith("objects_") and losses[name]], [], "the dump is no loss")
         recording.end(signal.SIGINT)
         program.is_unharmed()
 

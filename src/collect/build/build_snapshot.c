@@ -489,8 +489,13 @@ static bool is_unreadable(const struct assembly *assembly, uint32_t i)
 	       (object != NAMES_NONE && symbols__unreadable(assembly->symbols, object));
 }
 
+/* A jitdump is mapped like code, so that profilers find it, but no code runs there. */
 static void count_file_losses(const struct assembly *assembly, uint32_t i, uint64_t *loss)
 {
+	const char *dump = assembly->target->made_code.dump;
+
+	if (dump && !strcmp(dump, object_at(assembly, i)->path))
+		return;
 	loss[LOSS_objects_unreadable] += is_unreadable(assembly, i);
 	loss[LOSS_objects_changed] += object_at(assembly, i)->has_changed;
 }
