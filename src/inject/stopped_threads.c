@@ -284,8 +284,11 @@ static int stop_all_threads(struct stopped_threads *threads, struct reason *why)
 
 		if (err || (!new_nr && lists_all_threads(threads->pid, listed_nr)))
 			return err;
-		if (monotonic_now_ns() > threads->begun_ns + STOP_LIMIT_NS)
-			return reason_set(why, -EAGAIN, "threads of process %d begin and end too fast", threads->pid);
+		if (monotonic_now_ns() <= threads->begun_ns + STOP_LIMIT_NS)
+			continue;
+		if (proc_is_ending(threads->pid))
+			return reason_set(why, -ESRCH, "process %d has ended", threads->pid);
+		return reason_set(why, -EAGAIN, "threads of process %d begin and end too fast", threads->pid);
 	}
 }
 
