@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Requests a second of two servers under load: gunicorn with three workers, whose application leaks, and redis. Unrecorded,
 unrecorded again, while `attach --inject=exact` records each process, and gunicorn with tracemalloc(1). Then the
-answer of `leaks --inject=exact` of each, for 30 seconds.
+answer of `leaks --inject=exact` of each, for 30 seconds; a list in redis grows meanwhile.
 
     servers.py ALLOCSNAP      as root
 
@@ -67,7 +67,7 @@ class Gunicorn:
         return subprocess.run(["curl", "-s", "http://127.0.0.1:18491/"], stdout=subprocess.DEVNULL, check=False).returncode == 0
 
     @staticmethod
-    def load(seconds):
+    def load(seconds, **_leaks):
         done = subprocess.run(["ab", "-q", "-t", str(seconds), "-n", "1000000", "-c", "6", "http://127.0.0.1:18491/"], check=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
         return float(re.search(r"Requests per second: +([0-9.]+)", done)[1])
@@ -86,10 +86,11 @@ class Redis:
     def pids(self):
         return [self.popen.pid]
 
-    def load(self, seconds):
-        """Each request has a key of many: most make a value, and drop another."""
-        done = subprocess.run(["redis-benchmark", "-s", self.socket, "-q", "-c", "20", "-r", "100000", "-d", "100", "-t", "set", "-n",
-                               str(60000 * seconds)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    def load(self, seconds, leaks=False):
+        """Each request has a key of many: most make a value, and drop another. The leak: a list that gets longer."""
+        done = subprocess.run(["redis-benchmark", "-s", self.socket, "-q", "-c", "20", "-r", "100000", "-d", "100", "-t",
+                               "lpush,set" if leaks else "set", "-n", str(60000 * seconds)],
+                              check=True, stdout=subprocess.PIPE, text=True).stdout
         return float(re.findall(r"([0-9.]+) requests per second", done)[-1])
 
 
@@ -133,7 +134,7 @@ def leaks_of(allocsnap, kind):
         asked = subprocess.Popen([allocsnap, "leaks", str(running.pids()[0]), "--inject=exact", "--for", f"{LEAKS_SECONDS}s"],
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         while asked.poll() is None:
-            running.load(SECONDS)
+            running.load(SECONDS, leaks=True)
         return asked.stdout.read()
 
 
