@@ -34,13 +34,19 @@ endif
 comma   := ,
 OUT     := .output$(if $(SAN),/san$(if $(SAN_ROOMS),-rooms))
 VERSION := $(shell cat VERSION)
+# The commit: `git archive` writes it into the file; in a clone git says it.
+COMMIT  := $(shell grep -xE '[0-9a-f]{40}' scripts/commit | cut -c -12)
+COMMIT  := $(or $(COMMIT),$(shell git -c safe.directory='*' --git-dir=.git --work-tree=. describe --always --dirty --exclude='*' --abbrev=12 2>/dev/null),not known)
 SAN_FLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+
+# The same in each folder, for whoever compares two builds (reproducible-builds.org).
+MAP_FLAGS := $(if $(SOURCE_DATE_EPOCH),-ffile-prefix-map=$(CURDIR)=.)
 
 # Sanitized code is compiled in half the time by -O1, with the lines that a report of the sanitizer needs.
 CFLAGS  ?= $(if $(SAN),-O1 -g1,-O2 -g)
 ALL_CFLAGS := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -DALLOCSNAP_LIBDIR='"$(libdir)"' -Wall -Wextra -Wno-missing-field-initializers \
-	      $(if $(CI),-Werror) -Iinclude -Isrc -Ibpf $(SAN_FLAGS) $(CFLAGS)
-BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter $(if $(CI),-Werror) \
+	      $(if $(CI),-Werror) -Iinclude -Isrc -Ibpf $(SAN_FLAGS) $(CFLAGS) $(MAP_FLAGS)
+BPF_CFLAGS := $(MAP_FLAGS) -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter $(if $(CI),-Werror) \
 	      -D__TARGET_ARCH_$(ARCH) -Ivmlinux -Ibpf
 
 # Link options of the installed libraries: only liballocsnap-collect records, and resolves names (src/symbols).
@@ -146,6 +152,12 @@ $(call obj,$(COLLECT_SRC)): | $(SKEL_TYPES)
 $(OUT)/src/report/report_page.o: src/report/page/page.html
 $(OUT)/src/fleet/row_schema.o: $(wildcard src/fleet/sql/*.sql)
 
+# `allocsnap --version` says the commit.
+$(OUT)/src/cli/cmd_help.o: ALL_CFLAGS += -DALLOCSNAP_COMMIT='"$(COMMIT)"'
+$(OUT)/src/cli/cmd_help.o: $(OUT)/commit
+$(OUT)/commit: $(shell echo '$(COMMIT)' | cmp -s - $(OUT)/commit || echo FORCE)
+	$(Q)mkdir -p $(@D) && echo '$(COMMIT)' >$@
+
 $(OUT)/%.o: %.c VERSION
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
@@ -169,7 +181,7 @@ $(BIN): $(call obj,src/main.c) $(APP) $(COLLECT) $(LIB)
 
 # It runs in the programs themselves, of any C library: it is linked with libdl only, which is libc in musl and in new
 # versions of glibc, and asks for no versions of symbols. The compiler may not call functions of its own choice.
-SAMPLER_CFLAGS := -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing-field-initializers $(if $(CI),-Werror) -Isrc \
+SAMPLER_CFLAGS := $(MAP_FLAGS) -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing-field-initializers $(if $(CI),-Werror) -Isrc \
 		  -fPIC -fvisibility=hidden -fno-builtin -fno-tree-loop-distribute-patterns -fno-stack-protector \
 		  -fasynchronous-unwind-tables -fcf-protection
 SAMPLER_LDFLAGS := -shared -nostdlib -Wl,-z,now,-z,relro,-z,nodelete,-z,noexecstack \
@@ -190,7 +202,7 @@ $(EXACT): src/exact/exact_preload.c $(wildcard src/exact/*.h) src/sampler/next_a
 # It is put into processes that run, and calls nothing. All of it lies in memory as it lies in the file; .bss has pages
 # of its own, as what follows the data in their last page is not zero.
 INJECTED := $(OUT)/injected.so
-INJECTED_CFLAGS := -std=gnu2x -D_GNU_SOURCE -O2 -Wall -Wextra -Wno-missing-field-initializers $(if $(CI),-Werror) -Isrc -Ibpf \
+INJECTED_CFLAGS := $(MAP_FLAGS) -std=gnu2x -D_GNU_SOURCE -O2 -Wall -Wextra -Wno-missing-field-initializers $(if $(CI),-Werror) -Isrc -Ibpf \
 		   -fPIC -fvisibility=hidden -ffreestanding -mgeneral-regs-only -mno-red-zone -fno-builtin \
 		   -fno-tree-loop-distribute-patterns -fno-stack-protector -fcf-protection=none -fasynchronous-unwind-tables
 INJECTED_LDFLAGS := -shared -nostdlib -Wl,-Bsymbolic,-z,now,-z,norelro,-z,noseparate-code,-z,noexecstack,--no-undefined,--build-id \
@@ -226,6 +238,7 @@ prose:			## count what scripts/prose.py finds in comments and documents, and nam
 # ---- the rest ----
 
 include scripts/install.mk
+include scripts/package.mk
 
 sizes: .output/allocsnap.bpf.o $(BIN)	## the longest files and functions, the deepest BPF stacks, the work of the verifier (as root); fails above their limits
 	$(Q)scripts/sizes.sh
@@ -236,7 +249,7 @@ clean:			## remove what make made
 	$(Q)rm -rf .output allocsnap
 
 help:			## this list
-	$(Q)sed -nE 's/^([a-z-]+):.*	## (.*)/  make \1\t\2/p' Makefile scripts/install.mk tests/tests.mk tests/*/rules.mk bench/rules.mk bench/soak/rules.mk 2>/dev/null | expand -t 28
+	$(Q)sed -nE 's/^([a-z-]+):.*	## (.*)/  make \1\t\2/p' Makefile scripts/install.mk scripts/package.mk tests/tests.mk tests/*/rules.mk bench/rules.mk bench/soak/rules.mk 2>/dev/null | expand -t 28
 
 include tests/tests.mk
 

@@ -9,6 +9,7 @@
 #	formats	tools that make test-formats judges files with, beside test; a missing one does not stop the others
 #	fleet	the server that make test-fleet also asks; without it that is a skipped test
 #	kernels	what make test-kernels boots older kernels with; without it that is a skipped test
+#	package	what make deb, make rpm and make tarball need, beside build; and the judges of packages
 #	bench	what only the benchmarks compare with; a missing one does not stop the others
 #
 # As root; where nothing is missing it does nothing and anybody may run it.
@@ -37,6 +38,7 @@ answers_packages='
 formats_packages='golang-go google-perftools chromium chromium-driver python3-selenium npm'
 fleet_packages='clickhouse-server clickhouse-client clickhouse-common curl'
 kernels_packages='qemu-system-x86 seabios'
+package_packages='dpkg-dev debhelper lintian mmdebstrap rpm xz-utils liblzma-dev libbz2-dev'
 bench_packages='heaptrack bpftrace bpfcc-tools'
 
 PATH=$PATH:/usr/sbin:/sbin
@@ -70,8 +72,9 @@ for what in "$@"; do
 	formats) optional="$optional $formats_packages" ;;
 	fleet) optional="$optional $fleet_packages" ;;
 	kernels) optional="$optional $kernels_packages" ;;
+	package) packages="$packages $package_packages" ;;
 	bench) optional="$optional $bench_packages" ;;
-	*) die "$what: build, demo, test, answers, formats, fleet, kernels or bench" ;;
+	*) die "$what: build, demo, test, answers, formats, fleet, kernels, package or bench" ;;
 	esac
 done
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/pager.h"
+#include "collect.h"
 
 #define LEFT_COLUMNS 25 /* a longer left side gets a line of its own */
 #define RANKED_MOST 13	 /* options of a help that fits a screen */
@@ -420,6 +421,6 @@ int print_program_help(const struct command *const *commands)
 
 int print_version(void)
 {
-	puts("allocsnap " ALLOCSNAP_VERSION);
+	printf("allocsnap " ALLOCSNAP_VERSION " (commit " ALLOCSNAP_COMMIT ", libbpf %s)\n", collector__libbpf_version());
 	return EXIT_DONE;
 }

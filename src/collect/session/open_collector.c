@@ -435,3 +435,8 @@ char *collector__next_note(struct collector *collector)
 {
 	return notes_take(&collector->notes);
 }
+
+const char *collector__libbpf_version(void)
+{
+	return libbpf_version_string();
+}
