@@ -35,7 +35,7 @@ comma   := ,
 OUT     := .output$(if $(SAN),/san$(if $(SAN_ROOMS),-rooms))
 VERSION := $(shell cat VERSION)
 # The commit: `git archive` writes it into the file; in a clone git says it.
-COMMIT  := $(shell grep -xE '[0-9a-f]{40}' scripts/commit | cut -c -12)
+COMMIT  := $(shell grep -sxE '[0-9a-f]{40}' scripts/commit | cut -c -12)
 COMMIT  := $(or $(COMMIT),$(shell git -c safe.directory='*' --git-dir=.git --work-tree=. describe --always --dirty --exclude='*' --abbrev=12 2>/dev/null),not known)
 SAN_FLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 

@@ -52,7 +52,7 @@ install: all man completion $(INSTALL_LIBS)	## install below $(DESTDIR)$(prefix)
 	$(Q)install -d $(DESTDIR)$(libdir)/pkgconfig
 	$(Q)$(call pc,allocsnap,$(API_LIBS))
 	$(Q)$(call pc,allocsnap-collect,$(COLLECT_LIBS) $(SYMBOLS_LIBS))
-	$(Q)install -D -m 644 -t $(DESTDIR)$(mandir)/man1 $(OUT)/man/*.1
+	$(Q)install -D -m 644 -t $(DESTDIR)$(mandir)/man1 $(OUT)/man/*.1 scripts/tracemalloc-to-json.1
 	$(Q)install -D -m 644 -t $(DESTDIR)$(bashcompletiondir) $(OUT)/completion/allocsnap
 	$(Q)install -D -m 644 -t $(DESTDIR)$(zshcompletiondir) $(OUT)/completion/_allocsnap
 	$(Q)install -D -m 644 -t $(DESTDIR)$(datadir)/allocsnap/fleet src/fleet/sql/*.sql

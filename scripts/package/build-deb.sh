@@ -12,7 +12,8 @@ cp -R "$source/scripts/package/debian" "$source/debian"
 cat >"$source/debian/changelog" <<EOF
 allocsnap ($version) unstable; urgency=medium
 
-  * Commit $(cat "$source/scripts/commit"); CHANGELOG.md has what is new.
+  * CHANGELOG.md has what is new. Commit:
+    $(cat "$source/scripts/commit")
 
  -- allocsnap maintainers <maintainers@allocsnap.example>  $(date -R -u -d "@$SOURCE_DATE_EPOCH")
 EOF

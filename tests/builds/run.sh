@@ -35,7 +35,7 @@ build() {
 
 # A target that is not phony has a recipe that would run.
 is_phony() {
-	sed -n 's/^\.PHONY://p' Makefile scripts/install.mk tests/tests.mk tests/*/rules.mk bench/rules.mk bench/soak/rules.mk | tr ' ' '\n' | grep -qx -- "$1"
+	sed -n 's/^\.PHONY://p' Makefile scripts/install.mk scripts/package.mk tests/tests.mk tests/*/rules.mk bench/rules.mk bench/soak/rules.mk | tr ' ' '\n' | grep -qx -- "$1"
 }
 
 check_target() {
@@ -52,7 +52,7 @@ check_target() {
 check_in_copy() {
 	rm -rf "$scratch/tree"
 	mkdir -p "$scratch/tree"
-	cp --parents Makefile VERSION scripts/install.mk tests/tests.mk tests/*/rules.mk bench/rules.mk bench/soak/rules.mk tests/builds/run.sh "$scratch/tree"
+	cp --parents Makefile VERSION scripts/install.mk scripts/package.mk tests/tests.mk tests/*/rules.mk bench/rules.mk bench/soak/rules.mk tests/builds/run.sh "$scratch/tree"
 	cp -r tests/builds/made "$scratch/tree/tests"
 	cat >"$scratch/tree/tests/made/program.c"
 	env -u MAKEFLAGS -u MAKEOVERRIDES MAKE=make BUILDS_IN_COPY=1 "$scratch/tree/tests/builds/run.sh" made >"$log" 2>&1
