@@ -253,4 +253,4 @@ help:			## this list
 
 include tests/tests.mk
 
--include $(shell find $(OUT) .output/bpf -type f -name '*.d' 2>/dev/null)
+-include $(shell find $(OUT) .output/bpf -name 'package*' -prune -o -type f -name '*.d' -print 2>/dev/null)

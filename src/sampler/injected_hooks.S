@@ -12,6 +12,7 @@
  */
 #include "sampler/injected.h"
 
+	.file "injected_hooks.S" /* else the linker takes the name of a temporary file */
 	.text
 
 /* rax = the slot of this thread, r10 = its thread pointer; or jumps to `slow` */
