@@ -39,7 +39,7 @@ COMMIT  := $(shell grep -sxE '[0-9a-f]{40}' scripts/commit | cut -c -12)
 COMMIT  := $(or $(COMMIT),$(shell git -c safe.directory='*' --git-dir=.git --work-tree=. describe --always --dirty --exclude='*' --abbrev=12 2>/dev/null),not known)
 SAN_FLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 
-# The same in each folder, for whoever compares two builds (reproducible-builds.org).
+# Builds in two folders are equal (reproducible-builds.org).
 MAP_FLAGS := $(if $(SOURCE_DATE_EPOCH),-ffile-prefix-map=$(CURDIR)=.)
 
 # Sanitized code is compiled in half the time by -O1, with the lines that a report of the sanitizer needs.

@@ -245,7 +245,7 @@ struct collector *collector__open(const struct collector_options *options, struc
 /* Stops all tracing and frees the collector. NULL is allowed. */
 void collector__close(struct collector *collector);
 
-/* Of the libbpf in use, as it says it: "v1.1". */
+/* The version of the libbpf in use: "v1.1". */
 const char *collector__libbpf_version(void);
 
 /* ---- tracemalloc ---- */

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # build-rpm.sh VERSION FOLDER: an RPM of this commit, in FOLDER/rpm. On Debian rpmbuild does not know which packages are
-# there, so it is told not to ask.
+# there, so it does not ask.
 set -eu
 . scripts/package/export.sh
 version=$1 folder=$2/rpm

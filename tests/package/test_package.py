@@ -28,7 +28,7 @@ LEAKS = "/tmp/leak & pid=$!; allocsnap leaks $pid --for 6s; status=$?; kill $pid
 
 
 def run(*argv, status=0, **options):
-    """What it prints, on both streams."""
+    """The text that it prints, on both streams."""
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
                           errors="replace", **options)
     if done.returncode != status:
@@ -137,7 +137,7 @@ def test_two_builds_are_equal():
 
 
 def test_lintian_finds_nothing():
-    """But what the package gives a reason for."""
+    """Except tags that the package overrides, with a reason."""
     changes = made("deb", ONE, "deb/*.changes")
     said = run("lintian", "--allow-root", "--fail-on", "error,warning", *map(str, changes.values()))
     check(not re.search(r"^[EW]:", said, re.MULTILINE), said)
