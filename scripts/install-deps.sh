@@ -35,7 +35,7 @@ answers_packages='
 	nginx-light apache2-utils postgresql default-jdk-headless>openjdk-[0-9]+-jdk-headless golang-go rustc
 	python3-flask gunicorn python3-numpy python3-pandas mercurial ansible-core
 '
-formats_packages='golang-go google-perftools chromium chromium-driver python3-selenium npm'
+formats_packages='protobuf-compiler python3-protobuf golang-go google-perftools chromium chromium-driver python3-selenium npm'
 fleet_packages='clickhouse-server clickhouse-client clickhouse-common curl'
 kernels_packages='qemu-system-x86 seabios'
 package_packages='dpkg-dev debhelper lintian mmdebstrap rpm xz-utils liblzma-dev libbz2-dev'

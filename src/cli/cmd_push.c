@@ -220,12 +220,13 @@ const struct command cmd_push = {
 	.args = "URL SNAP|FOLDER...",
 	.arg_min = 2,
 	.arg_max = UINT_MAX,
-	.help = "send snapshots to Pyroscope, Parca or a ClickHouse",
-	.detail = "Each snapshot is sent as pprof, with host and labels of its recording. URL ends with the path of an "
+	.help = "send snapshots to Pyroscope, Parca, an OpenTelemetry collector or a ClickHouse",
+	.detail = "Each snapshot is sent as a profile, with host and labels of its recording. URL ends with the path of an "
 		  "endpoint:\n"
 		  "  https://HOST/push.v1.PusherService/Push  Pyroscope\n"
 		  "  https://HOST/ingest                      Pyroscope's older API\n"
 		  "  https://HOST/profiles/writeraw           Parca\n"
+		  "  http://HOST:4318/v1development/profiles  OpenTelemetry's profiles signal (alpha)\n"
 		  "A URL without a path, http://HOST:8123, is a ClickHouse with the tables of 'allocsnap fleet init': snapshots "
 		  "become rows, many in one request, and none counts twice.\n\n"
 		  "Of a FOLDER, what was not pushed to this URL before is pushed, the oldest first; a file .push-ID in it "

@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "base/units.h"
+#include "formats/otlp.h"
 #include "push/http_client.h"
 #include "push/libcurl.h"
 
@@ -206,12 +207,31 @@ static int make_ingest(struct push_request *request, const char *url, const stru
 	return err;
 }
 
+/* ---- OTLP ------------------------------------------------------------------------------------------- */
+
+/* The profiles signal of OpenTelemetry, by HTTP. */
+static int make_otlp(struct push_request *request, const char *url, const struct push_profile *profile)
+{
+	struct byte_buffer pprof = {}, body = {};
+	int err = gzip_expand(profile->bytes, profile->len, SIZE_MAX, &pprof) ?:
+		  otlp_from_pprof(pprof.byte, pprof.byte_nr, profile->service, &body);
+
+	buffer_release(&pprof);
+	request->url = strdup(url);
+	request->content_type = "application/x-protobuf";
+	request->own_body = (char *)body.byte;
+	request->body = body.byte;
+	request->body_len = body.byte_nr;
+	return request->url ? err : -ENOMEM;
+}
+
 /* ---- the protocols ---------------------------------------------------------------------------------- */
 
 static const struct push_protocol protocols[] = {
 	{ "/push.v1.PusherService/Push", make_connect },
 	{ "/ingest", make_ingest },
 	{ "/profiles/writeraw", make_writeraw },
+	{ OTLP_PROFILES_PATH, make_otlp, .may_reject_in_answer = true },
 };
 
 const struct push_protocol *push_protocol_of(const char *url)
@@ -286,10 +306,25 @@ static bool is_rejection(long status)
 	return status == 400 || status == 413 || status == 415 || status == 422;
 }
 
-static enum push_result judge_answer(const char *url, long status, const struct push_answer *answer, struct reason *why)
+/* A server that has accepted the request may still reject its profiles. */
+static enum push_result judge_rejected(const char *url, const struct push_answer *answer, struct reason *why)
 {
-	if (status >= 200 && status < 300)
+	const char *text;
+	size_t len;
+
+	if (!otlp_rejected(answer->text, answer->len, &text, &len))
 		return PUSH_DONE;
+	reason_set(why, 0, "%s: the server rejects it: %.*s", url, (int)len, text);
+	return PUSH_REJECTED;
+}
+
+static enum push_result judge_answer(const struct push_endpoint *endpoint, long status, const struct push_answer *answer,
+				     struct reason *why)
+{
+	const char *url = endpoint->options->url;
+
+	if (status >= 200 && status < 300)
+		return endpoint->protocol->may_reject_in_answer ? judge_rejected(url, answer, why) : PUSH_DONE;
 	reason_set(why, 0, "%s: HTTP status %ld%s%s", url, status, answer->len ? ": " : "", answer->text);
 	return is_rejection(status) ? PUSH_REJECTED : PUSH_FAILED;
 }
@@ -310,7 +345,7 @@ static enum push_result send_request(struct push_endpoint *endpoint, const struc
 	snprintf(type, sizeof(type), "Content-Type: %s", request->content_type);
 	snprintf(tenant, sizeof(tenant), "X-Scope-OrgID: %.900s", endpoint->options->tenant ?: "");
 	if (!http_client__send(endpoint->client, &http, &status, &line))
-		return judge_answer(endpoint->options->url, status, &answer, why);
+		return judge_answer(endpoint, status, &answer, why);
 	reason_set(why, 0, "%s: %s", endpoint->options->url, line.text);
 	return PUSH_FAILED;
 }

@@ -107,6 +107,7 @@ struct push_request {
 struct push_protocol {
 	const char *path; /* the end of URLs */
 	int (*make)(struct push_request *request, const char *url, const struct push_profile *profile);
+	bool may_reject_in_answer; /* the answer of success may be an OTLP one that says so */
 };
 
 /* The protocol of a URL that was checked, or NULL. */

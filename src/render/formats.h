@@ -15,6 +15,7 @@ int json_put_report(FILE *out, const struct report *report);
 int json_put_snapshot(FILE *out, const struct snapshot *snapshot);
 int folded_put_report(FILE *out, const struct report *report);
 int pprof_put_report(FILE *out, const struct report *report);
+int otlp_put_report(FILE *out, const struct report *report);
 
 /* The stack below a statistic by traceback, and an empty line. Only text. */
 struct source_tree;

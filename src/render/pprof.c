@@ -12,6 +12,7 @@
 #include "engine/selector.h"
 #include "engine/trace_source.h"
 #include "formats/byte_buffer.h"
+#include "formats/otlp.h"
 #include "render/clean.h"
 #include "render/facts.h"
 #include "render/formats.h"
@@ -457,18 +458,42 @@ static int make_profile(struct pprof_writer *writer)
 	return err ?: profile_finish(&writer->profile);
 }
 
-int pprof_put_report(FILE *out, const struct report *report)
+/* The bytes of the whole, not in gzip. */
+static int make_bytes(const struct report *report, struct byte_buffer *ret)
 {
 	struct pprof_writer writer = { .report = report, .has_allocated = has_allocated(report) };
-	struct byte_buffer packed = {};
 	int err = make_profile(&writer);
 
-	if (!err)
-		err = gzip_compress(writer.profile.body.byte, writer.profile.body.byte_nr, &packed);
-	if (!err && (fwrite(packed.byte, 1, packed.byte_nr, out) != packed.byte_nr || fflush(out)))
-		err = -errno ?: -EIO;
-	buffer_release(&packed);
+	*ret = writer.profile.body;
+	writer.profile.body = (struct byte_buffer){};
 	profile_release(&writer.profile);
 	free(writer.label);
+	return err;
+}
+
+static int write_bytes(FILE *out, const struct byte_buffer *bytes)
+{
+	return fwrite(bytes->byte, 1, bytes->byte_nr, out) == bytes->byte_nr && !fflush(out) ? 0 : -errno ?: -EIO;
+}
+
+int pprof_put_report(FILE *out, const struct report *report)
+{
+	struct byte_buffer bytes, packed = {};
+	int err = make_bytes(report, &bytes);
+
+	err = err ?: gzip_compress(bytes.byte, bytes.byte_nr, &packed) ?: write_bytes(out, &packed);
+	buffer_release(&packed);
+	buffer_release(&bytes);
+	return err;
+}
+
+int otlp_put_report(FILE *out, const struct report *report)
+{
+	struct byte_buffer bytes, request = {};
+	int err = make_bytes(report, &bytes);
+
+	err = err ?: otlp_from_pprof(bytes.byte, bytes.byte_nr, NULL, &request) ?: write_bytes(out, &request);
+	buffer_release(&request);
+	buffer_release(&bytes);
 	return err;
 }

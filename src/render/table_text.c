@@ -16,6 +16,8 @@ static const struct renderer renderers[] = {
 	  KEY_TRACEBACK, folded_put_report, .suffix = ".folded" },
 	{ "pprof", "for go tool pprof, speedscope, Perfetto and others", 0,
 	  KEY_TRACEBACK, pprof_put_report, .suffix = ".pb.gz", .is_binary = true, .has_no_diff = true },
+	{ "otlp", "OpenTelemetry's profiles signal, a request in protobuf (alpha: opentelemetry-proto v1.11)", 0,
+	  KEY_TRACEBACK, otlp_put_report, .suffix = ".otlp", .is_binary = true, .has_no_diff = true },
 };
 
 const struct renderer *renderer_table(size_t *ret_nr)

@@ -20,6 +20,7 @@ import written  # pylint: disable=unused-import
 import read  # pylint: disable=unused-import
 import pushed  # pylint: disable=unused-import
 import viewed  # pylint: disable=unused-import
+import otlp  # pylint: disable=unused-import
 from harness import suite
 
 TEST_SECONDS = 1800

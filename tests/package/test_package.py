@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Packages: what they are made of, and what they do on Debian 12 and later ones."""
-import contextlib
 import os
 import pathlib
 import re
@@ -61,36 +60,38 @@ def made(target, place, pattern):
     return {path.name: path for path in found}
 
 
-def system(suite):
-    """The root of a system with only what apt needs. It is as new at each test: what a test adds lies above it."""
-    root = FOLDER / suite
-    if not (root / "usr/bin/apt").exists():
-        root.mkdir(parents=True, exist_ok=True)
-        run("mmdebstrap", "--variant=apt", suite, str(root))
-    return root
+# Mounts are of a namespace that ends with the line.
+ENTER = """
+mount -t overlay -o lowerdir=$LOWER,upperdir=$WORK/upper,workdir=$WORK/work overlay $WORK/root
+mount -t proc proc $WORK/root/proc
+mount --rbind /sys $WORK/root/sys
+mount --bind /dev $WORK/root/dev
+exec chroot $WORK/root sh -c "$LINE"
+"""
 
 
-@contextlib.contextmanager
-def entered(suite, *files):
-    """A function that runs a line of the shell in the system, which has these files in /tmp."""
-    lower, work = system(suite), FOLDER / f"{suite}.test"
-    shutil.rmtree(work, ignore_errors=True)
-    root = work / "root"
-    for name in "upper", "work", "root":
-        (work / name).mkdir(parents=True)
-    with contextlib.ExitStack() as stack:
-        def mount(*argv, at=""):
-            run("mount", *argv, f"{root}{at}")
-            stack.callback(run, "umount", "-R", f"{root}{at}")
-        stack.callback(shutil.rmtree, work)
-        mount("-t", "overlay", "-o", f"lowerdir={lower},upperdir={work}/upper,workdir={work}/work", "overlay")
-        mount("-t", "proc", "proc", at="/proc")
-        mount("--rbind", "--make-rslave", "/sys", at="/sys")
-        mount("--bind", "/dev", at="/dev")
-        shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+class System:
+    """A system with only what apt needs, and these files in /tmp. What a test adds lies above it, and goes with the test."""
+
+    def __init__(self, suite, *files):
+        self.lower, self.work = FOLDER / suite, FOLDER / f"{suite}.test"
+        if not (self.lower / "usr/bin/apt").exists():
+            self.lower.mkdir(parents=True, exist_ok=True)
+            run("mmdebstrap", "--variant=apt", suite, str(self.lower))
+        shutil.rmtree(self.work, ignore_errors=True)
+        for name in "upper/tmp", "upper/etc", "work", "root":
+            (self.work / name).mkdir(parents=True)
+        self.put("etc", "/etc/resolv.conf")
+        self.put("tmp", *files)
+
+    def put(self, folder, *files):
         for path in files:
-            shutil.copy(path, root / "tmp")
-        yield lambda line, **options: run("chroot", str(root), "sh", "-c", line, **options)
+            shutil.copy(path, self.work / "upper" / folder)
+
+    def shell(self, line, **options):
+        """Runs a line of the shell there, and returns its output."""
+        environment = os.environ | {"LOWER": str(self.lower), "WORK": str(self.work), "LINE": line, "DEBIAN_FRONTEND": "noninteractive"}
+        return run("unshare", "--mount", "sh", "-e", "-c", ENTER, env=environment, **options)
 
 
 def leaking_program():
@@ -145,34 +146,28 @@ def test_lintian_finds_nothing():
 
 def test_package_comes_and_goes_on_its_own_debian():
     files = made("deb", ONE, "deb/*.deb")
-    with entered(OWN, leaking_program(), *files.values()) as shell:
-        install_use_and_remove(shell, package_of(files))
+    install_use_and_remove(System(OWN, leaking_program(), *files.values()).shell, package_of(files))
 
 
 def test_package_is_built_and_comes_and_goes_on_debian_13():
-    with entered(LATER[0], leaking_program()) as shell:
-        tree = clone(FOLDER / f"{LATER[0]}.test/root/root/tree")
-        shell("apt-get -qq update && apt-get -qq -y --no-install-recommends install git ca-certificates make")
-        shell("cd /root/tree && make deb")
-        files = {path.name: path.read_bytes() for path in (tree / ".output/package/deb").glob("*.deb")}
-    place = FOLDER / "built"
-    place.mkdir(exist_ok=True)
-    for name, content in files.items():
-        (place / name).write_bytes(content)
-    with entered(LATER[0], leaking_program(), *(place / name for name in files)) as shell:
-        install_use_and_remove(shell, package_of(files))
+    builder = System(LATER[0])
+    clone(builder.work / "upper/tree")
+    builder.shell("apt-get -qq update && apt-get -qq -y --no-install-recommends install git make")
+    builder.shell("cd /tree && make deb")
+    files = {path.name: shutil.copy(path, FOLDER) for path in (builder.work / "upper/tree/.output/package/deb").glob("*.deb")}
+    install_use_and_remove(System(LATER[0], leaking_program(), *files.values()).shell, package_of(files))
 
 
 @for_each((OWN, *LATER))
 def test_tarball_finds_a_leak_on(_bench, suite):
+    """It needs no package there, and no xz."""
     files = made("tarball", ONE, "*.tar.xz")
-    with entered(suite, leaking_program(), *files.values()) as shell:
-        # xz is not in each system, and the program needs no package.
-        name, = files
-        target = FOLDER / f"{suite}.test/root/opt"
-        run("tar", "-xJf", str(files[name]), "-C", str(target))
-        shell("ln -s /opt/allocsnap-*/bin/allocsnap /usr/bin/allocsnap")
-        check_finds_leak(shell)
-        # Its libraries lie beside it.
-        shell("allocsnap run --exact -d 2s -o /tmp/data -- /tmp/leak; killall leak 2>/dev/null; "
-              "allocsnap stats $(find /tmp/data -name '*.snap' | tail -n 1) | grep remember")
+    system = System(suite, leaking_program())
+    for path in files.values():
+        (system.work / "upper/opt").mkdir()
+        run("tar", "-xJf", str(path), "-C", str(system.work / "upper/opt"))
+    system.shell("ln -s /opt/allocsnap-*/bin/allocsnap /usr/bin/allocsnap")
+    check_finds_leak(system.shell)
+    # Its libraries lie beside it.
+    system.shell("allocsnap run --exact -d 2s -o /tmp/data -- timeout 4 /tmp/leak; "
+                 "allocsnap stats $(find /tmp/data -name '*.snap' | tail -n 1) | grep remember")
