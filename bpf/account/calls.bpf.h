@@ -128,23 +128,26 @@ __weak __noinline int sample_record(struct thread *thread, __u64 address, __u64 
 	struct process *process = process_of_thread(thread);
 	struct block_key key;
 	struct block block;
+	bool is_chosen;
 
 	if (!process || !thread || !is_recording(process) || !address)
 		return 0;
 	if (!has_sampler(process))
 		process->sampler_image = process->image;
-	if (size < settings.min_size || (settings.max_size && size > settings.max_size))
-		return 0;
+	is_chosen = size >= settings.min_size && (!settings.max_size || size <= settings.max_size);
 	key = block_key_of(address, process->image, LAYER_HEAP);
 	block = (struct block){
 		.size = size,
 		.birth_ns = bpf_ktime_get_ns(),
 		.thread = (__u32)bpf_get_current_pid_tgid(),
 		.epoch = read_epoch(),
-		.weight = weight_of_sample(process, size, weight),
+		.weight = is_chosen ? weight_of_sample(process, size, weight) : 0,
 	};
+	process_add_counter(process, COUNTER_reported_samples, 1);
 	if (block.weight)
 		record_block(&thread->caller, process, &thread->walk, &key, &block, 0, block.epoch, false);
+	else
+		process_add_counter(process, COUNTER_skipped_samples, 1); /* its free will not be known */
 	return 0;
 }
 
@@ -152,8 +155,9 @@ __weak __noinline int sample_free(struct thread *thread, __u64 address)
 {
 	struct process *process = process_of_thread(thread);
 
-	if (process && is_recording(process) && address && may_be_known(LAYER_HEAP, address))
-		free_block(process, LAYER_HEAP, address, 0);
+	if (process && is_recording(process) && address &&
+	    !(may_be_known(LAYER_HEAP, address) && free_block(process, LAYER_HEAP, address, 0)) && !process->is_forked)
+		process_add_counter(process, COUNTER_unknown_frees, 1);
 	return 0;
 }
 
@@ -181,7 +185,8 @@ static __noinline int enter_sampler(struct pt_regs *ctx, struct thread *thread, 
 	if (sample_argument(ctx, row, 1, &size) || sample_argument(ctx, row, 2, &weight))
 		return sampler_lose(thread, LOSS_samples_refused);
 	thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), CALLER_EXACT };
-	return sample_record(thread, address, size, weight);
+	sample_record(thread, address, size, weight);
+	return COOKIE_SHAPE(cookie) == SHAPE_SAMPLE_LOST ? sample_free(thread, address) : 0;
 }
 
 /*

@@ -37,6 +37,8 @@
 	X(temporary_bytes, "bytes of the temporary blocks") \
 	X(unknown_frees, "frees of unrecorded blocks: older blocks, and those that glibc caches for a thread, at the thread's exit") \
 	X(inherited_frees, "frees, in a forked process, of blocks inherited from its parent") \
+	X(reported_samples, "samples that the process's own sampler reported") \
+	X(skipped_samples, "samples that it reported and that were left out, by their size or weight") \
 	X(failed_calls, "allocator calls that returned no block") \
 	X(nested_calls, "allocator calls inside another allocator call, counted as part of the outer call") \
 	X(dropped_frees, "unrecorded blocks (blocks_dropped) freed since") \

@@ -34,6 +34,7 @@ enum call_shape {
 	/* Probes of the process's own sampler: struct sampler_call says where they have their values. */
 	SHAPE_SAMPLE,	   /* p, size, weight */
 	SHAPE_SAMPLE_FREE, /* p */
+	SHAPE_SAMPLE_LOST, /* p, size, weight; its free is not reported */
 
 	/* Places where CPython's allocators are called: struct python_call says where they have their values. */
 	SHAPE_PYTHON,	   /* malloc, calloc, realloc */
@@ -52,7 +53,7 @@ static inline __attribute__((always_inline)) int shape_is_free(bpf_u32 shape)
 /* Whether it is no call of a function, but a point that the process's own sampler passes. */
 static inline __attribute__((always_inline)) int shape_is_sampler(bpf_u32 shape)
 {
-	return shape == SHAPE_SAMPLE || shape == SHAPE_SAMPLE_FREE;
+	return shape == SHAPE_SAMPLE || shape == SHAPE_SAMPLE_FREE || shape == SHAPE_SAMPLE_LOST;
 }
 
 /* Whether it is no call of a function, but a place where one of CPython's allocators is called, or an object begins. */

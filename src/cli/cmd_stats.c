@@ -15,6 +15,7 @@
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
 #include "cli/pager.h"
+#include "engine/told_samples.h"
 #include "render.h"
 #include "render/caveats.h"
 #include "render/facts.h"
@@ -467,7 +468,7 @@ static int at_peak_choose(const char *const *text, size_t text_nr, char **ret_pa
 
 /* ---- the command -------------------------------------------------------------------------- */
 
-#define STATS_WARNING_NR 5
+#define STATS_WARNING_NR 6
 
 static size_t make_warnings(const struct snapshot *snapshot, const struct engine_options *engine,
 			    struct cost *ret_gap_blocks, struct reason line[STATS_WARNING_NR])
@@ -482,6 +483,8 @@ static size_t make_warnings(const struct snapshot *snapshot, const struct engine
 	if (measure_warning(snapshot, engine, &line[nr]))
 		log_cut("warning: %s", line[nr++].text);
 	if (unseen_heap_warning(snapshot, &line[nr]))
+		log_cut("warning: %s", line[nr++].text);
+	if (!engine->measure && told_samples_doubt(snapshot, &line[nr]))
 		log_cut("warning: %s", line[nr++].text);
 	if (unseen_start_warning(snapshot, &line[nr]))
 		log_cut("warning: %s", line[nr++].text);

@@ -142,6 +142,12 @@ static uint64_t base_address(const struct elf_object *elf)
 	return 0;
 }
 
+/* One contract: the design of OpenTelemetry's profiler has the first name, libdatadog's heap sampler the second one. */
+static bool is_known_provider(const char *name)
+{
+	return !strcmp(name, "otel_memory") || !strcmp(name, "ddheap");
+}
+
 static int add_sampler_place(const struct elf_object *elf, const struct note *note, uint64_t base, struct sampler_places *ret,
 		     struct reason *why)
 {
@@ -149,7 +155,7 @@ static int add_sampler_place(const struct elf_object *elf, const struct note *no
 	struct sampler_place place;
 	int err;
 
-	if (strcmp(note->provider, "otel_memory") || (strcmp(note->name, "alloc") && strcmp(note->name, "free")))
+	if (!is_known_provider(note->provider) || (strcmp(note->name, "alloc") && strcmp(note->name, "free")))
 		return 0;
 	if (ret->nr == SAMPLER_PLACES_MAX)
 		return reason_set(why, -ENOTSUP, "more than %d places", SAMPLER_PLACES_MAX);
@@ -219,8 +225,6 @@ void sampler_places_read(struct elf_object *elf, struct sampler_places *ret)
 
 	*ret = (struct sampler_places){};
 	err = read_places(elf, ret, &why);
-	if (!err && ret->nr && !count_frees(ret))
-		err = reason_set(&why, -ENOTSUP, "it has alloc, but not free");
 	if (!err && ret->nr && count_frees(ret) == ret->nr)
 		err = reason_set(&why, -ENOTSUP, "it has free, but not alloc");
 	if (!err)
@@ -229,10 +233,15 @@ void sampler_places_read(struct elf_object *elf, struct sampler_places *ret)
 	snprintf(ret->fault, sizeof(ret->fault), "%.*s", (int)sizeof(ret->fault) - 1, why.text);
 }
 
+bool sampler_places_tell_frees(const struct sampler_places *places)
+{
+	return count_frees(places);
+}
+
 bool sampler_places_are_sound(const struct sampler_places *places, uint64_t file_bytes)
 {
 	if (places->nr > SAMPLER_PLACES_MAX || !memchr(places->fault, '\0', sizeof(places->fault)) ||
-	    (places->nr && (!count_frees(places) || count_frees(places) >= places->nr)))
+	    (places->nr && count_frees(places) >= places->nr))
 		return false;
 	for (size_t i = 0; i < places->nr; i++) {
 		const struct sampler_place *place = &places->place[i];

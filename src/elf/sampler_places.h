@@ -3,13 +3,13 @@
 #define ALLOCSNAP_ELF_SAMPLER_PLACES_H
 
 /*
- * The probes of a sampler of the process itself: USDT of provider otel_memory, described by notes of type stapsdt in the
+ * The probes of a sampler of the process itself: USDT of provider otel_memory or ddheap, described by notes of type stapsdt in the
  * section .note.stapsdt:
  *
  *	otel_memory:alloc(pointer, size, weight)	weight: the bytes that the sample stands for
  *	otel_memory:free(pointer)
  *
- * A compiler may have copied a probe to several places. All of them are used, or none: a free that is not seen would
+ * A sampler may report no frees: then only its allocations are known. A compiler may have copied a probe to several places. All of them are used, or none: a free that is not seen would
  * leave its block in the account.
  */
 
@@ -38,6 +38,8 @@ struct sampler_places {
 };
 
 void sampler_places_read(struct elf_object *elf, struct sampler_places *ret);
+
+bool sampler_places_tell_frees(const struct sampler_places *places);
 
 /* Checks what another process sent, for a file of this size. */
 bool sampler_places_are_sound(const struct sampler_places *places, uint64_t file_bytes);

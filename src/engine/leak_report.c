@@ -9,6 +9,7 @@
 #include "engine/estimate.h"
 #include "engine/leak_lines.h"
 #include "engine/leak_runtime.h"
+#include "engine/told_samples.h"
 #include "engine/wrappers.h"
 #include "snapshot.h"
 
@@ -310,9 +311,12 @@ enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
 {
 	uint64_t dropped = snapshot__counter(leaks->last, "blocks_dropped");
 	uint64_t allocations = snapshot__counter(leaks->last, "allocations");
+	struct reason why;
 
 	if (19.0 * dropped > allocations) /* more than 5 % of all */
 		return LEAK_UNJUDGED_DROPPED;
+	if (told_samples_doubt(leaks->last, &why))
+		return LEAK_UNJUDGED_DOUBTED;
 	if (leaks->unborn > leaks->block_nr / 20)
 		return LEAK_UNJUDGED_UNBORN;
 	if (leaks_untraced_growth(leaks) > 0 && leaks_find_untraced(leaks).kind == LEAK_UNTRACED_NAMED)
@@ -328,7 +332,7 @@ enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
 
 bool leak_unjudged_is_void(enum leak_unjudged unjudged)
 {
-	return unjudged == LEAK_UNJUDGED_DROPPED || unjudged == LEAK_UNJUDGED_UNBORN;
+	return unjudged == LEAK_UNJUDGED_DROPPED || unjudged == LEAK_UNJUDGED_UNBORN || unjudged == LEAK_UNJUDGED_DOUBTED;
 }
 
 /* frame[] has the oldest first, the traceback the most recent. */

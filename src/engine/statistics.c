@@ -12,6 +12,7 @@
 #include "engine/keys.h"
 #include "engine/order.h"
 #include "engine/selector.h"
+#include "engine/told_samples.h"
 #include "snapshot.h"
 
 /*
@@ -510,12 +511,14 @@ static bool has_weights(const struct snapshot *snapshot)
 
 /*
  * Whether the errors of estimates are not known. Blocks that were chosen may be missing, or gone: all that were born
- * after the last gap are known. Or the samples were not chosen by chance: pools.
+ * after the last gap are known. Or the samples were not chosen by chance: pools. Or they must be doubted.
  */
 static bool is_open(const struct snapshot *snapshot, const struct engine_options *options)
 {
+	struct reason why;
+
 	return snapshot && ((snapshot__tables(snapshot)->gap_nr && !options->select.no_gap_blocks) ||
-			    snapshot_samples_pools(snapshot));
+			    snapshot_samples_pools(snapshot) || told_samples_doubt(snapshot, &why));
 }
 
 static double coarsest_rate(const struct snapshot *snapshot)

@@ -63,7 +63,7 @@ struct otlp_writer {
 
 /* ---- reading a pprof -------------------------------------------------------------------------------- */
 
-static int read_type(struct protobuf_reader reader, struct value_type *ret)
+static int read_value_type(struct protobuf_reader reader, struct value_type *ret)
 {
 	struct protobuf_field field;
 	int more;
@@ -97,7 +97,7 @@ static int read_profile_field(struct otlp_writer *writer, const struct protobuf_
 
 	switch (field->number) {
 	case PPROF_SAMPLE_TYPE:
-		return read_type(field->bytes, &type) ?: array_push(writer, type, type);
+		return read_value_type(field->bytes, &type) ?: array_push(writer, type, type);
 	case PPROF_SAMPLE:
 		return add_message(&writer->sample, field->bytes);
 	case PPROF_MAPPING:
@@ -109,7 +109,7 @@ static int read_profile_field(struct otlp_writer *writer, const struct protobuf_
 	case PPROF_STRING_TABLE:
 		return add_string(writer, field->bytes);
 	case PPROF_PERIOD_TYPE:
-		return read_type(field->bytes, &writer->period_type);
+		return read_value_type(field->bytes, &writer->period_type);
 	case PPROF_COMMENT:
 		return array_push(writer, comment, field->value);
 	case PPROF_TIME_NANOS:
@@ -159,7 +159,7 @@ static struct protobuf_reader bytes_in(struct protobuf_reader message, uint32_t 
 
 /* ---- attributes ------------------------------------------------------------------------------------- */
 
-static uint32_t string_id(struct otlp_writer *writer, const char *text)
+static uint32_t otlp_string(struct otlp_writer *writer, const char *text)
 {
 	uint32_t id = 0;
 	int err = strpool_add(&writer->strings, text, strlen(text), &id);
@@ -216,7 +216,7 @@ static void put_mapping(struct otlp_writer *writer, struct protobuf_reader from)
 
 	protobuf_put_number(message, OTLP_MAPPING_FILENAME, number_in(from, PPROF_MAPPING_FILENAME));
 	if (build_id) {
-		const struct attribute attribute = { string_id(writer, "process.executable.build_id.gnu"), build_id };
+		const struct attribute attribute = { otlp_string(writer, "process.executable.build_id.gnu"), build_id };
 
 		protobuf_put_packed(&writer->packed, attribute_id(writer, &attribute));
 		protobuf_put_message(message, OTLP_MAPPING_ATTRIBUTES, &writer->packed);
@@ -254,7 +254,7 @@ static void put_comments_attribute(struct otlp_writer *writer)
 		protobuf_put_message(&array, 1, &writer->part);
 	}
 	protobuf_put_message(&writer->part, OTLP_VALUE_ARRAY, &array);
-	protobuf_put_number(&writer->message, OTLP_ATTRIBUTE_KEY, string_id(writer, "pprof.profile.comment"));
+	protobuf_put_number(&writer->message, OTLP_ATTRIBUTE_KEY, otlp_string(writer, "pprof.profile.comment"));
 	protobuf_put_message(&writer->message, OTLP_ATTRIBUTE_VALUE, &writer->part);
 	protobuf_put_message(&writer->dictionary, OTLP_DICTIONARY_ATTRIBUTE, &writer->message);
 	writer->dictionary.err = writer->dictionary.err ?: array.err;
@@ -302,7 +302,7 @@ static void put_dictionary_end(struct otlp_writer *writer)
 
 /* ---- samples ---------------------------------------------------------------------------------------- */
 
-static bool same_stack(uint32_t id, const void *key, const void *table)
+static bool same_packed_stack(uint32_t id, const void *key, const void *table)
 {
 	const struct protobuf_reader *a = &((const struct protobuf_reader *)table)[id], *b = key;
 
@@ -313,7 +313,7 @@ static bool same_stack(uint32_t id, const void *key, const void *table)
 static uint32_t stack_id(struct otlp_writer *writer, struct protobuf_reader packed)
 {
 	uint64_t hash = hash_bytes(packed.at, packed.end - packed.at, 0);
-	uint32_t id = idmap_find(&writer->stack_index, hash, same_stack, &packed, writer->stack);
+	uint32_t id = idmap_find(&writer->stack_index, hash, same_packed_stack, &packed, writer->stack);
 
 	if (packed.at == packed.end)
 		return 0;
@@ -346,7 +346,7 @@ static void put_block_attribute(struct otlp_writer *writer, const struct label_n
 {
 	if (name && name->is_of_blocks)
 		protobuf_put_packed(out, attribute_id(writer, &(struct attribute){
-			string_id(writer, name->attribute), label->value, name->is_number }));
+			otlp_string(writer, name->attribute), label->value, name->is_number }));
 }
 
 static bool value_at(struct protobuf_reader sample, size_t at, uint64_t *ret)

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_FORMATS_OTLP_H
 
 /*
- * The profiles signal of OpenTelemetry (OTLP): the message ExportProfilesServiceRequest, and what a server answers. The numbers
- * are those of opentelemetry-proto v1.11.0, profiles/v1development/profiles.proto, whose status is alpha: later ones may differ.
+ * The profiles signal of OpenTelemetry (OTLP): the message ExportProfilesServiceRequest, and what a server answers. The field numbers
+ * are as in opentelemetry-proto v1.11.0, profiles/v1development/profiles.proto, whose status is alpha: later ones may differ.
  *
  *	request ──► dictionary: mappings, locations, functions, strings, attributes, stacks; entry 0 of each is empty
  *	        └─► resource ──► scope ──► a profile for each type of value: samples, which refer to stacks and attributes

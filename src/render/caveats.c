@@ -11,6 +11,7 @@
 #include "engine.h"
 #include "engine/estimate.h"
 #include "engine/leak_runtime.h"
+#include "engine/told_samples.h"
 #include "render.h"
 #include "render/facts.h"
 #include "snapshot.h"
@@ -343,6 +344,13 @@ static bool check_unseen_heap(const struct comparison *pair, struct reason *ret)
 	return (unseen_heap_warning(pair->new, &heaps) || unseen_heap_warning(pair->old, &heaps)) && warn(ret, "%s", heaps.text);
 }
 
+static bool check_doubt(const struct comparison *pair, struct reason *ret)
+{
+	struct reason doubt;
+
+	return (told_samples_doubt(pair->new, &doubt) || told_samples_doubt(pair->old, &doubt)) && warn(ret, "%.500s", doubt.text);
+}
+
 /* Places that both snapshots have share their names. The others keep what they have. */
 static bool check_names(const struct comparison *pair, int side, struct reason *ret)
 {
@@ -425,7 +433,7 @@ static const struct diff_check {
 			  .after = ": the same stack may have two tracebacks" } },
 	{ .difference = { "python_frames", .before = "the frames of CPython's blocks differ, ",
 			  .after = ": the same stack has two tracebacks" } },
-	{ check_kept_lines }, { check_unseen_heap },
+	{ check_kept_lines }, { check_unseen_heap }, { check_doubt },
 	{ check_old_names }, { check_new_names }, { check_enlarged, .is_hint = true },
 };
 _Static_assert(ARRAY_SIZE(checks) <= WARNINGS_MAX, "room for every check");

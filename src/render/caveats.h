@@ -48,7 +48,7 @@ bool unrecorded_reason(const struct snapshot *old_snapshot, const struct snapsho
 
 /* ---- of a difference ---- */
 
-#define WARNINGS_MAX 21
+#define WARNINGS_MAX 22
 
 struct warnings {
 	struct reason text[WARNINGS_MAX];

@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/units.h"
+#include "engine/told_samples.h"
 #include "render.h"
 #include "render/caveats.h"
 #include "render/clean.h"
@@ -362,6 +363,7 @@ const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged 
 {
 	uint32_t nr = leaks->window.snapshot_nr;
 	struct untraced_growth untraced;
+	struct reason doubt = {};
 	char gaps[GAPS_TEXT_MAX];
 
 	switch (unjudged) {
@@ -371,6 +373,10 @@ const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged 
 		return text;
 	case LEAK_UNJUDGED_UNBORN:
 		snprintf(text, LEAK_UNJUDGED_MAX, "the birth of %" PRIu64 " blocks is not known", leaks->unborn);
+		return text;
+	case LEAK_UNJUDGED_DOUBTED:
+		if (told_samples_doubt(leaks->last, &doubt))
+			snprintf(text, LEAK_UNJUDGED_MAX, "%.500s", doubt.text);
 		return text;
 	case LEAK_UNJUDGED_GAPS:
 		snprintf(text, LEAK_UNJUDGED_MAX, "nothing was recorded in %s: frees were missed; record with --inject or "

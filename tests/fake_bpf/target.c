@@ -566,6 +566,11 @@ void user_sample(__u64 address, __u64 size, __u64 weight)
 	pass_sampler(SHAPE_SAMPLE, address, size, weight);
 }
 
+void user_sample_lost(__u64 address, __u64 size, __u64 weight)
+{
+	pass_sampler(SHAPE_SAMPLE_LOST, address, size, weight);
+}
+
 void user_sample_free(__u64 address)
 {
 	pass_sampler(SHAPE_SAMPLE_FREE, address, 0xbad, 0xbad);

@@ -145,6 +145,7 @@ void user_free(__u64 pointer);
 /* The process's own sampler passes its probes; the first frame of stack_is() is the place of the probe. */
 void user_sample(__u64 address, __u64 size, __u64 weight);
 void user_sample_free(__u64 address);
+void user_sample_lost(__u64 address, __u64 size, __u64 weight); /* of a sampler that reports no frees */
 extern struct sampler_call sampler_calls[SAMPLER_CALLS_MAX]; /* row 0 has the places that these two use */
 
 /* In the layer and the domain of mappings. */

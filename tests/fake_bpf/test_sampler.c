@@ -40,12 +40,12 @@ ACCOUNT_TEST(sampler, traceback_starts_at_the_probe)
 	expect_same(traceback_at(A)->exact[0], 1, "the exact ones");
 }
 
-ACCOUNT_TEST(sampler, frees_of_others_are_not_counted)
+ACCOUNT_TEST(sampler, frees_of_others_free_nothing)
 {
 	user_sample(A, 100, 5000);
 	user_sample_free(B);
 	user_sample_free(0);
-	expect(unknown_frees, 0);
+	expect(unknown_frees, 1); /* of B */
 	expect(frees, 0);
 	user_sample_free(A);
 	expect_nothing_left();
@@ -167,6 +167,29 @@ ACCOUNT_TEST(sampler, sample_that_replaces_another_one_is_a_loss)
 	user_sample(A, 300, 6000);
 	expect_loss(blocks_replaced, 1);
 	expect(current_bytes, 6000);
+}
+
+ACCOUNT_TEST(sampler, sample_whose_free_is_not_reported_is_allocated_and_does_not_live)
+{
+	user_sample_lost(A, 100, 5000);
+	user_sample_lost(A, 300, 6000);
+	expect(allocated_bytes, 11000);
+	expect_loss(blocks_replaced, 0);
+	expect_nothing_left();
+}
+
+ACCOUNT_TEST(sampler, frees_that_match_no_sample_are_counted)
+{
+	choose_blocks((struct choice){ .min_size = 50 });
+	user_sample_free(B);
+	user_sample(A, 100, 5000);
+	user_sample_free(A);
+	user_sample(C, 49, 5000);
+	user_sample_free(C);
+	expect(unknown_frees, 2);
+	expect(reported_samples, 2);
+	expect(skipped_samples, 1);
+	expect(frees, 50);
 }
 
 /* ---- weights ---- */

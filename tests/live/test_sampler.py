@@ -113,6 +113,58 @@ def test_sampler_in_a_static_program(bench):
     check_down(program, "static")
 
 
+def test_sampler_of_another_provider(bench):
+    program, recording = bench.recorded("own_sampler_ddheap")
+    check_recorded(bench, recording, program, "ddheap")
+
+
+def test_sampler_without_frees_has_what_was_allocated(bench):
+    """It is not known what lives: no row does, and each answer says so."""
+    program = bench.workload("own_sampler_no_frees")
+    recording = bench.attach([program])
+    check("It reports no frees" in recording.stderr(), recording.stderr())
+    program.order("go")
+    program.order("free")
+    path = recording.snapshot()
+    check_equal(bench.stats(path)["total"]["size"], 0, "live bytes")
+    made = sum(3 * nr * size for nr, size in ((12000, 48), (1500, 700), (150, 30000), (8000, 200)))
+    found = bench.stats(path, "--measure", "allocated")["total"]["size"]
+    check(abs(found - made) < made / 5, f"{found} bytes allocated, truth {made}")
+    check_doubted(bench, path, "reports no frees")
+
+
+def check_doubted(bench, path, reason):
+    """Estimates without intervals, a warning, and no verdict."""
+    said = bench.stats(path)
+    check(any(reason in line for line in said["warnings"]), f"{said.get('warnings')}")
+    check(not any("size_low" in row for row in said["statistics"]), "an interval")
+
+
+@harness.rows({"weights": ("excess 190", "weights that cannot be"), "frees_unreported": ("unreported 10", "does not report all frees")})
+def test_sampler_that_is_wrong_is_doubted(bench, lie, reason):
+    program, recording = bench.recorded("own_sampler")
+    program.order("interval 1024")
+    program.order("churn 2000")
+    program.order("go")
+    path = recording.snapshot()
+    said = bench.stats(path)
+    check(not said.get("warnings"), f"a right one: {said.get('warnings')}")
+    program.order(lie)
+    program.order("churn 2000")
+    program.order("go")
+    check_doubted(bench, recording.snapshot(), reason)
+
+
+def test_sampler_with_other_pointers_at_frees_is_doubted(bench):
+    """Known only where the recording has begun with the process."""
+    orders = bench.path("orders")
+    with open(orders, "w", encoding="ascii") as out:
+        out.write("misdirected 10\nchurn 3000\nquit\n")
+    program = os.path.join(os.path.abspath(WORKLOADS), "own_sampler")
+    stdout, _ = bench.run(["/bin/sh", "-c", f'exec "$@" <{orders}', "sh", ALLOCSNAP, "run", "-o", bench.path("out"), "--", program])
+    check_doubted(bench, stdout.split()[-1], "blocks that it has not reported")
+
+
 def test_sampler_that_changes_its_interval(bench):
     """Each sample has the weight of its own distance. Both are in one snapshot."""
     program, recording = bench.recorded("own_sampler")

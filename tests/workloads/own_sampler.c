@@ -6,6 +6,8 @@
  *	go         each thread makes all of its blocks; {"row": NAME, "count": N, "size": BYTES OF ONE} of each place
  *	free       frees all live blocks; also reports frees of blocks that were never reported
  *	interval N takes a sample in N bytes from now on
+ *	excess N   reports N percent of each weight; unreported N, misdirected N: of each N-th free nothing, another pointer
+ *	churn N    makes and frees N blocks of each place, one after another
  *	fork       a child makes and frees blocks; answers how it ended
  *	semaphores their values
  *	load PATH  loads a library with a sampler of its own: the next blocks are the library's
@@ -24,6 +26,8 @@
 #define own_pass_free(block) ((void)(block))
 static unsigned int own_alloc_semaphore, own_free_semaphore;
 static uint64_t own_interval;
+static double own_excess;
+static unsigned int own_unreported, own_misdirected;
 #else
 #include "own_sampler.h"
 #endif
@@ -107,6 +111,14 @@ static void free_all(void)
 	answer("{\"done\": \"free\"}");
 }
 
+static void churn(int nr)
+{
+	for (int i = 0; i < nr; i++)
+		for (size_t row = 0; row < ROWS; row++)
+			give(rows[row].make());
+	answer("{\"done\": \"churn\"}");
+}
+
 static void fork_child(void)
 {
 	pid_t pid = fork();
@@ -149,8 +161,16 @@ static void obey(const char *command)
 		return fork_child();
 	if (!strncmp(command, "load ", 5))
 		return load(command + 5);
+	if (!strncmp(command, "churn ", 6))
+		return churn(atoi(command + 6));
 	if (!strncmp(command, "interval ", 9))
 		own_interval = strtoull(command + 9, NULL, 10);
+	if (!strncmp(command, "excess ", 7))
+		own_excess = atoi(command + 7) / 100.0;
+	if (!strncmp(command, "unreported ", 11))
+		own_unreported = atoi(command + 11);
+	if (!strncmp(command, "misdirected ", 12))
+		own_misdirected = atoi(command + 12);
 	answer("{\"done\": {\"alloc\": %u, \"free\": %u}}", own_alloc_semaphore, own_free_semaphore);
 }
 

@@ -15,10 +15,13 @@
 /* ---- probes ---- */
 
 /* On a nop of one byte, as sys/sdt.h makes it: the note has the place, the semaphore and the arguments. */
+#ifndef OWN_PROVIDER
+#define OWN_PROVIDER "otel_memory"
+#endif
 #define OWN_PROBE(name, arguments)                                                                                \
 	"990: nop\n.pushsection .note.stapsdt,\"\",\"note\"\n.balign 4\n.4byte 992f-991f, 994f-993f, 3\n"         \
 	"991: .asciz \"stapsdt\"\n992: .balign 4\n993: .8byte 990b\n.8byte 0\n.8byte own_" name "_semaphore\n"    \
-	".asciz \"otel_memory\"\n.asciz \"" name "\"\n.asciz \"" arguments "\"\n994: .balign 4\n.popsection\n"
+	".asciz \"" OWN_PROVIDER "\"\n.asciz \"" name "\"\n.asciz \"" arguments "\"\n994: .balign 4\n.popsection\n"
 
 #define OWN_SEMAPHORE __attribute__((section(".probes"), visibility("hidden"), used))
 
@@ -38,7 +41,11 @@ static __attribute__((noinline)) void own_pass_free(void *block)
 {
 	register void *in_r12 __asm__("r12") = block;
 
+#ifndef OWN_NO_FREES
 	__asm__ volatile(OWN_PROBE("free", "8@%%r12") ::"r"(in_r12) : "memory");
+#else
+	(void)in_r12;
+#endif
 }
 
 /* ---- mathematics ---- */
@@ -92,6 +99,17 @@ static volatile uint64_t own_interval = 16384;
 static pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *own_sample[OWN_SAMPLES]; /* live ones */
 
+/* Samplers that are wrong: a factor of weights, one in so many frees that is not reported, or that is of another pointer. */
+static double own_excess = 1;
+static unsigned int own_unreported, own_misdirected;
+
+static int own_is_one_in(unsigned int nr)
+{
+	static unsigned int count;
+
+	return nr && __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED) % nr == 0;
+}
+
 static unsigned int own_slot(const void *block)
 {
 	return ((uintptr_t)block * 0x9e3779b97f4a7c15) >> 48;
@@ -137,14 +155,14 @@ static __attribute__((noinline)) void *own_malloc(size_t size)
 	uint64_t weight;
 
 	if (block && size && own_is_drawn(size, &weight) && own_alloc_semaphore && own_exchange(block, NULL, block))
-		own_pass_alloc(block, size, weight < size ? size : weight);
+		own_pass_alloc(block, size, (weight < size ? size : weight) * own_excess);
 	return block;
 }
 
 static __attribute__((noinline)) void own_free(void *block)
 {
-	if (block && own_exchange(block, block, NULL) && own_free_semaphore)
-		own_pass_free(block);
+	if (block && own_exchange(block, block, NULL) && own_free_semaphore && !own_is_one_in(own_unreported))
+		own_pass_free((char *)block - (own_is_one_in(own_misdirected) ? 64 : 0));
 	free(block);
 }
 

@@ -514,12 +514,12 @@ static int find_sampler_call(const struct allocsnap_bpf *bpf, const struct sampl
 }
 
 static int add_sampler_site(struct probes *probes, const struct allocsnap_bpf *bpf, uint32_t object,
-			    const struct sampler_place *place)
+			    const struct sampler_place *place, bool tells_frees)
 {
 	struct probe_site site = {
 		.object = object,
 		.function = place->is_free ? "otel_memory:free" : "otel_memory:alloc",
-		.shape = place->is_free ? SHAPE_SAMPLE_FREE : SHAPE_SAMPLE,
+		.shape = place->is_free ? SHAPE_SAMPLE_FREE : tells_frees ? SHAPE_SAMPLE : SHAPE_SAMPLE_LOST,
 		.layer = LAYER_HEAP,
 		.offset = place->offset,
 		.placement = { .why = PLACEMENT_EMULATED, .instruction = "nop" },
@@ -596,7 +596,7 @@ int sampler_sites_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 		return 0;
 	}
 	for (size_t i = 0; i < places->nr && !err; i++)
-		err = add_sampler_site(probes, bpf, index, &places->place[i]);
+		err = add_sampler_site(probes, bpf, index, &places->place[i], sampler_places_tell_frees(places));
 	if (err) {
 		forget_sampler_sites(probes, first, probes->site_nr - first);
 		if (err == -ENOSPC)

@@ -326,9 +326,10 @@ static void note_sampler(struct collector *collector, const struct target *targe
 	if (object_is_injected(object))
 		return note_injected(collector, target);
 	notes_add(&collector->notes,
-		  "%s takes samples of the heap itself: these are recorded, not every block; sums are estimates. "
+		  "%s takes samples of the heap itself: these are recorded, not every block; sums are estimates%s. "
 		  "--no-sampler records every block, at the usual cost",
-		  object->path);
+		  object->path, sampler_places_tell_frees(sampler_of(object)) ? "" :
+		  ". It reports no frees: what is allocated is recorded, not what lives");
 }
 
 static void note_unused(struct collector *collector, uint32_t index, const char *what)
@@ -489,6 +490,19 @@ static int describe_unseen(struct snapshot_builder *builder, const struct target
 	return snapshot_builder__metadata(builder, "sampler_unseen", text);
 }
 
+/* A file of the sampler may report what it allocates only. */
+static int describe_frees(struct snapshot_builder *builder, const struct target *target)
+{
+	for (size_t i = 0; i < target->sampler.object_nr; i++) {
+		uint32_t object = target->sampler.object[i];
+
+		if (mappings_use(&target->mappings, object) &&
+		    !sampler_places_tell_frees(sampler_of(target->mappings.objects->object[object])))
+			return snapshot_builder__metadata(builder, "sampler_frees", "not reported");
+	}
+	return 0;
+}
+
 /* Whether all intervals since the recording began are known: another program may change them between two looks. */
 static bool knows_intervals(const struct target_sampler *sampler)
 {
@@ -548,7 +562,7 @@ static int describe_sampler(struct snapshot_builder *builder, const struct targe
 	err = err ?: snapshot_builder__metadata(builder, "sampler_kind", name_of_sampler_kind(sampler));
 	if (!err)
 		err = snapshot_builder__metadata(builder, "sampler_weights", sampler->has_info ? "exact" : "as told");
-	err = err ?: describe_unseen(builder, sampler);
+	err = err ?: describe_frees(builder, target) ?: describe_unseen(builder, sampler);
 	if (!err && sampler->functions)
 		err = snapshot_builder__metadata(builder, "sampler_functions", sampler->functions);
 	return err || !sampler->has_info ? err : describe_sampler_info(builder, sampler, target->snapshots.is_mixed);

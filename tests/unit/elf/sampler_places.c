@@ -336,12 +336,26 @@ Test(sampler_places, all_must_be_usable)
 	}
 }
 
-Test(sampler_places, need_both_probes)
+Test(sampler_places, may_be_of_either_provider)
+{
+	struct made made = make();
+	struct sampler_places places;
+
+	add_note(&made, CODE, DATA, "ddheap", "alloc", ALLOC);
+	add_note(&made, CODE + 0x10, DATA + 2, "ddheap", "free", "8@%rdi");
+	add_note(&made, CODE + 0x20, DATA, "otherheap", "alloc", ALLOC);
+	places = read_made(&made);
+	cr_expect_eq(places.nr, 2, "%s", places.fault);
+}
+
+Test(sampler_places, may_have_no_frees_but_need_allocations)
 {
 	struct made made = make(), other = make();
+	struct sampler_places places;
 
 	add_otel(&made, CODE, "alloc", ALLOC);
-	expect_fault(&made, "it has alloc, but not free");
+	places = read_made(&made);
+	cr_expect(places.nr == 1 && !sampler_places_tell_frees(&places) && sampler_places_are_sound(&places, 0x3000), "%s", places.fault);
 	add_otel(&other, CODE, "free", "8@%rdi");
 	expect_fault(&other, "it has free, but not alloc");
 }
