@@ -60,7 +60,7 @@ rooms       = $(foreach room,$(1),$(wildcard src/$(room)/*.c))
 API_SRC     := $(call rooms,base snapshot formats engine render)
 LIB_SRC     := $(API_SRC) $(call rooms,archive symbols unwind elf elf/python helper sandbox symbolize fleet)
 COLLECT_SRC := $(call rooms,process inject collect/*) $(addprefix src/exact/,books_reader.c books_codes.c books_epochs.c books_stacks.c known_code.c)
-APP_SRC     := $(call rooms,cli census fleet/cluster doctor push record top report)
+APP_SRC     := $(call rooms,cli census debuginfod fleet/cluster doctor push record top report)
 MAIN_SRC    := src/main.c $(APP_SRC)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)
 

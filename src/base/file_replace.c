@@ -30,7 +30,7 @@ static void hidden_name(struct atomic_file *draft, int nr)
 
 static int open_nameless(struct atomic_file *draft)
 {
-	draft->fd = openat(draft->dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	draft->fd = openat(draft->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	return replace_errno(draft->fd);
 }
 
@@ -41,7 +41,7 @@ static int open_hidden(struct atomic_file *draft)
 	for (int i = 1; i <= STALE_MAX && err == -EEXIST; i++) {
 		hidden_name(draft, i);
 		draft->fd = openat(draft->dir_fd, draft->hidden,
-				   O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
+				   O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
 		err = replace_errno(draft->fd);
 	}
 	if (err)

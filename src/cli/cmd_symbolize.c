@@ -16,6 +16,7 @@
 #include "cli/cmd_stats.h"
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
+#include "debuginfod/debuginfod.h"
 #include "snapshot.h"
 #include "symbolize/naming.h"
 
@@ -144,8 +145,26 @@ static int symbolize_snapshot(struct naming *naming, const char *path, const str
 	return err ? log_failure("%s", why.text) : report_named_frames(path, &counts);
 }
 
-static int symbolize_snapshots(struct naming *naming, const struct symbolize_options *options,
-			       const struct arguments *args)
+static void report_debuginfod(struct debuginfod *debuginfod)
+{
+	struct debuginfod_counts counts = debuginfod__counts(debuginfod);
+	char size[UNIT_TEXT_MAX];
+
+	if (counts.fetched || counts.cached)
+		log_info("debuginfod: %" PRIu64 " file%s fetched (%s), %" PRIu64 " from the cache", counts.fetched,
+			 counts.fetched == 1 ? "" : "s", format_size(size, counts.bytes, false), counts.cached);
+}
+
+static void report_trouble(struct debuginfod *debuginfod)
+{
+	struct reason line;
+
+	while (debuginfod__next_trouble(debuginfod, &line))
+		log_info("%s", line.text);
+}
+
+static int symbolize_snapshots(struct naming *naming, struct debuginfod *debuginfod,
+			       const struct symbolize_options *options, const struct arguments *args)
 {
 	struct snapshot_paths paths = {};
 	struct progress progress;
@@ -162,6 +181,7 @@ static int symbolize_snapshots(struct naming *naming, const struct symbolize_opt
 		progress_show(&progress, i);
 		if (symbolize_snapshot(naming, paths.path[i], options))
 			status = EXIT_FAILED;
+		report_trouble(debuginfod);
 	}
 	progress_end(&progress);
 	snapshot_paths_release(&paths);
@@ -185,6 +205,7 @@ static int run(const void *command_options, const struct arguments *args)
 	struct naming_options naming_options;
 	struct directories directories;
 	struct reason why = {};
+	struct debuginfod *debuginfod = NULL;
 	struct naming *naming = NULL;
 	int status;
 
@@ -194,17 +215,22 @@ static int run(const void *command_options, const struct arguments *args)
 		return log_refusal(&cmd_symbolize, "-o FILE is no stream; a file called '-' is ./-");
 	raise_file_limit();
 	status = directories_open(&directories, options);
+	if (!status && debuginfod__open(&debuginfod, &why))
+		status = log_failure("%s", why.text);
 	if (!status) {
 		naming_options = (struct naming_options){
 			.root_fd = directories.root_fd,
 			.debug_dir_fd = directories.debug_fd,
 			.debug_dir_nr = directories.debug_nr,
+			.fetcher = debuginfod__fetcher(debuginfod),
 			.by_path = options->by_path,
 		};
 		naming = naming__new(&naming_options, &why);
-		status = naming ? symbolize_snapshots(naming, options, args) : log_failure("%s", why.text);
+		status = naming ? symbolize_snapshots(naming, debuginfod, options, args) : log_failure("%s", why.text);
 	}
+	report_debuginfod(debuginfod);
 	naming__free(naming);
+	debuginfod__close(debuginfod);
 	directories_close(&directories);
 	return status;
 }
@@ -220,6 +246,9 @@ const struct command cmd_symbolize = {
 		  "replaced completely or not at all, and keeps its mode and owner. A snapshot that gains no names "
 		  "is left unchanged. Files that are missing, or stripped and without a debug file, are named on "
 		  "standard error; they are no failure.\n\n"
+		  "If DEBUGINFOD_URLS names servers, files that are not here are fetched from them by build-id, into the "
+		  "cache that gdb uses. DEBUGINFOD_CACHE_PATH, DEBUGINFOD_TIMEOUT, DEBUGINFOD_MAXTIME (600 s) and "
+		  "DEBUGINFOD_MAXSIZE (2 GiB) count as for gdb. A server that fails is asked no more.\n\n"
 		  "Heap profiles of jemalloc and tcmalloc have paths, but no build-ids. With --by-path their frames get the "
 		  "names that the files at these paths have now, and the snapshot counts them as a loss, "
 		  "frames_named_by_path: another version of a file would give wrong names.\n\n"

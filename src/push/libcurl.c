@@ -18,11 +18,11 @@ int libcurl_load(struct reason *why)
 		return 0;
 	library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
 	if (!library)
-		return reason_set(why, -ENOENT, "a push needs libcurl: %s", dlerror());
+		return reason_set(why, -ENOENT, "libcurl is needed: %s", dlerror());
 #define X(name)                                                                                                        \
 	libcurl.name = dlsym(library, #name);                                                                          \
 	if (!libcurl.name)                                                                                             \
-		return reason_set(why, -ENOENT, "a push needs a newer libcurl: %s", dlerror());
+		return reason_set(why, -ENOENT, "a newer libcurl is needed: %s", dlerror());
 	LIBCURL_FUNCTIONS(X)
 #undef X
 	is_loaded = true;

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_PUSH_LIBCURL_H
 
 /*
- * libcurl's functions, loaded when something is pushed. A link to libcurl would load thirty more libraries into each
- * allocsnap, which mostly runs as root and pushes nothing.
+ * libcurl's functions, loaded when something is pushed or fetched. A link to libcurl would load thirty more libraries into
+ * each allocsnap, which mostly runs as root and does neither.
  */
 
 #define CURL_DISABLE_TYPECHECK /* its macros call the functions by their names */

@@ -226,7 +226,10 @@ static int find_candidate(const struct sandbox *sandbox, const struct debug_want
 		if (fd >= 0)
 			close(fd);
 	}
-	return -1;
+	if (nr != want->nr || want->kind != DEBUG_BY_BUILD_ID || !sandbox->options.fetcher)
+		return -1;
+	return sandbox->options.fetcher->fetch(sandbox->options.fetcher->self, FETCHED_DEBUG_FILE, want->build_id,
+					       want->build_id_len);
 }
 
 /* The reader may ask for each candidate, and once more for the end of the candidates. */
@@ -365,6 +368,7 @@ struct sandbox *sandbox__open(const struct sandbox_options *options, struct reas
 		.debug_root = options->debug_root ?: DEBUG_FILE_ROOT,
 		.debug_dir_fd = options->debug_dir_fd,
 		.debug_dir_nr = options->debug_dir_nr,
+		.fetcher = options->fetcher,
 		.memory_bytes = options->memory_bytes ?: MEMORY_BYTES,
 		.cpu_ns = options->cpu_ns ?: CPU_NS,
 		.read = options->read ?: serve_questions,

@@ -39,6 +39,7 @@ struct sandbox_options {
 	const char *debug_root; /* the directory of separate debug files; /usr/lib/debug */
 	const int *debug_dir_fd; /* further such directories, searched first; open until sandbox__close() */
 	size_t debug_dir_nr;
+	const struct debug_fetcher *fetcher; /* for debug files that are in no directory; NULL: none */
 	uint64_t memory_bytes;	/* limit of the process; 4 GiB */
 	uint64_t cpu_ns;	/* limit for all questions about one object; 30 s */
 	read_fn read;		/* replaces the reader's work, for tests */

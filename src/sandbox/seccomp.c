@@ -207,14 +207,29 @@ static int filter_calls(void)
 
 #define LANDLOCK_ALL ((LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1) /* all access rights of Landlock's first version */
 
-/* A second lock besides the filter, if the kernel has Landlock: no path can be opened. */
-static void close_file_systems(void)
+static void let_read_below(int rules, const char *folder)
+{
+	struct landlock_path_beneath_attr below = {
+		.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
+		.parent_fd = open(folder, O_PATH | O_CLOEXEC),
+	};
+
+	if (below.parent_fd < 0)
+		return;
+	syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &below, 0);
+	close(below.parent_fd);
+}
+
+/* A second lock besides the filter, if the kernel has Landlock: no path can be opened, except to read below these folders. */
+static void close_file_systems(const char *const *folder, size_t folder_nr)
 {
 	const struct landlock_ruleset_attr nothing = { .handled_access_fs = LANDLOCK_ALL };
 	int fd = syscall(SYS_landlock_create_ruleset, &nothing, sizeof(nothing), 0);
 
 	if (fd < 0)
 		return;
+	for (size_t i = 0; i < folder_nr; i++)
+		let_read_below(fd, folder[i]);
 	syscall(SYS_landlock_restrict_self, fd, 0);
 	close(fd);
 }
@@ -223,6 +238,17 @@ int confine_to_reading(uint64_t memory_bytes)
 {
 	int err = limit_resources(memory_bytes);
 
-	close_file_systems();
+	close_file_systems(NULL, 0);
 	return err ?: filter_calls();
+}
+
+/* Libraries, certificates, and where names of hosts are looked up. */
+static const char *const system_folders[] = { "/etc", "/lib", "/lib64", "/run", "/usr" };
+
+int confine_to_downloads(uint64_t file_bytes)
+{
+	const struct rlimit file = { file_bytes, file_bytes }, core = {};
+
+	close_file_systems(system_folders, ARRAY_SIZE(system_folders));
+	return setrlimit(RLIMIT_FSIZE, &file) || setrlimit(RLIMIT_CORE, &core) ? -errno : 0;
 }

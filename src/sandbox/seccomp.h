@@ -22,4 +22,10 @@ int confine_drop_rights(void);
  */
 int confine_to_reading(uint64_t memory_bytes);
 
+/*
+ * For a process that downloads: as far as the kernel has Landlock, it can read system files only, execute nothing and open
+ * nothing to write; and no file becomes larger than this.
+ */
+int confine_to_downloads(uint64_t file_bytes);
+
 #endif

@@ -114,9 +114,23 @@ static int open_at_path(const struct naming *naming, const char *path)
 	return fd;
 }
 
+/* -1: no server has it. */
+static int fetch_object(const struct debug_fetcher *fetcher, const char *build_id)
+{
+	uint8_t bytes[BUILD_ID_MAX];
+	size_t len = strlen(build_id) / 2;
+
+	if (!fetcher || len > sizeof(bytes))
+		return -1;
+	for (size_t i = 0; i < len; i++)
+		if (sscanf(build_id + 2 * i, "%2hhx", &bytes[i]) != 1)
+			return -1;
+	return fetcher->fetch(fetcher->self, FETCHED_OBJECT, bytes, len);
+}
+
 /*
- * Candidate 0 is at the path, the others are in the directories of debug files. A descriptor or
- * -errno.
+ * Candidate 0 is at the path, the next ones are in the directories of debug files, the last one comes from a server. A
+ * descriptor or -errno.
  */
 static int open_object_candidate(const struct naming *naming, const struct object_file *file, size_t nr)
 {
@@ -124,7 +138,10 @@ static int open_object_candidate(const struct naming *naming, const struct objec
 
 	if (!nr)
 		return open_at_path(naming, file->path);
-	fd = debug_file__object(naming->options.debug_dir_fd[nr - 1], file->build_id);
+	if (nr <= naming->options.debug_dir_nr)
+		fd = debug_file__object(naming->options.debug_dir_fd[nr - 1], file->build_id);
+	else
+		fd = fetch_object(naming->options.fetcher, file->build_id);
 	return fd < 0 ? -ENOENT : fd;
 }
 
@@ -205,7 +222,7 @@ static int try(struct naming *naming, struct object_file *file, size_t nr, struc
 /* If no candidate is the file, file->why is the reason for the candidate at the path. */
 static int find_object_file(struct naming *naming, struct object_file *file)
 {
-	size_t candidate_nr = *file->build_id ? 1 + naming->options.debug_dir_nr : 1;
+	size_t candidate_nr = *file->build_id ? 2 + naming->options.debug_dir_nr : 1;
 	int found = 0;
 
 	file->snapshot = naming->snapshot;
@@ -304,6 +321,7 @@ struct naming *naming__new(const struct naming_options *options, struct reason *
 	const struct sandbox_options sandbox_options = {
 		.debug_dir_fd = options->debug_dir_fd,
 		.debug_dir_nr = options->debug_dir_nr,
+		.fetcher = options->fetcher,
 	};
 	struct naming *naming = calloc(1, sizeof(*naming));
 
@@ -354,8 +372,10 @@ static const char *why_few_names(const struct naming *naming, const struct objec
 {
 	if (!file->is_stripped || naming->stripped_nr >= STRIPPED_TOLD_MAX)
 		return NULL;
-	return naming->stripped_nr + 1 < STRIPPED_TOLD_MAX ? "stripped, and no debug file of it is here" :
-	       "stripped, and no debug file of it is here; further such files are not named";
+	if (naming->stripped_nr + 1 == STRIPPED_TOLD_MAX)
+		return "stripped, and there is no debug file of it; further such files are not named";
+	return naming->options.fetcher ? "stripped, and no debug file of it is here or on a debuginfod server" :
+					 "stripped, and no debug file of it is here";
 }
 
 bool naming__next_nameless(struct naming *naming, struct nameless *ret)

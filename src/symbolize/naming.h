@@ -23,6 +23,7 @@ struct naming_options {
 	int root_fd; /* the directory that is the root of objects' paths */
 	const int *debug_dir_fd; /* directories of debug files that are searched before /usr/lib/debug */
 	size_t debug_dir_nr;
+	const struct debug_fetcher *fetcher; /* for what is nowhere here; NULL: none */
 	bool by_path; /* an object without a build-id is the file that is at its path now: nothing verifies that */
 	uint64_t rows_max; /* limit for the rows of the new snapshot, which inlined calls increase; NAMING_ROWS_MAX */
 };

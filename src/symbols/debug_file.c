@@ -38,7 +38,7 @@ static int open_regular_debug_file(int root_fd, const char *path)
 	return -1;
 }
 
-static bool file_has_build_id(int fd, const void *want, size_t want_len)
+bool debug_file__has_build_id(int fd, const void *want, size_t want_len)
 {
 	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP_PRIVATE, NULL);
 	const void *build_id;
@@ -150,7 +150,7 @@ static int open_debug_candidate(const struct debug_opener *opener, const char *p
 			break;
 		fd = keep_if(want->kind == DEBUG_BY_LINK ?
 				     has_checksum(fd, checksum) :
-				     file_has_build_id(fd, want->build_id, want->build_id_len), fd);
+				     debug_file__has_build_id(fd, want->build_id, want->build_id_len), fd);
 	}
 	return fd;
 }

@@ -7,7 +7,7 @@
  *
  * The object, its path and everything that it says about its debug file come from an untrusted
  * process, while this process may be root. So nothing is searched beside the object, in the working
- * directory or over the network (libdwfl's standard callback would do all three). Only one directory
+ * directory or over the network (libdwfl's standard callback would do all three; src/debuginfod asks servers for symbolize). Only one directory
  * that belongs to root, /usr/lib/debug, and directories that a user has named are searched, in three
  * ways:
  *
@@ -23,6 +23,7 @@
  */
 
 #include <gelf.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -64,6 +65,19 @@ int debug_file__candidate(int root_fd, const char *object_path, const struct deb
  * hex. The file is not checked; the caller closes it. -1: no such file.
  */
 int debug_file__object(int root_fd, const char *build_id);
+
+/* Whether this is an ELF file with this build-id. */
+bool debug_file__has_build_id(int fd, const void *want, size_t want_len);
+
+/*
+ * Gets a file that is in none of the directories from elsewhere. The caller checks the file and closes it; -1: no such file.
+ */
+enum fetched_file { FETCHED_DEBUG_FILE, FETCHED_OBJECT };
+
+struct debug_fetcher {
+	int (*fetch)(void *self, enum fetched_file which, const uint8_t *build_id, size_t build_id_len);
+	void *self;
+};
 
 /* Opens and checks the debug file of an object; the caller closes it. -1: no such file. */
 int debug_file__open(const struct debug_opener *opener, Elf *object, const char *path);

@@ -46,6 +46,9 @@ MUTANTS = {
     "sandbox: capabilities stay": (
         "src/sandbox/seccomp.c", "\t\terr = capabilities_keep(0);\n", "\t\terr = 0;\n",
         "unit sandbox_confined/runs_as_its_own_user_with_one_socket"),
+    "debuginfod: what a server sends is kept": (
+        "src/debuginfod/download.c", "\tret->end = DOWNLOAD_FAILED;\n\tif (pread", "\tif (pread",
+        "live test_debuginfod_that_is_no_help_another_program"),
     "symbolize: an exact address is the place of a call": (
         "src/symbolize/share_names.c", "\t       !((frame->flags ^ key->frame->flags) & SNAP_FRAME_EXACT) &&\n", "",
         "unit share_names/an_exact_address_is_another_place"),
