@@ -271,20 +271,3 @@ void clean_file_name(char *name)
 	for (name += strspn(name, FILE_NAME_BYTES); *name; name += strspn(name, FILE_NAME_BYTES))
 		*name = '_';
 }
-
-const char *container_id(const char *cgroup, char id[CONTAINER_ID_LEN + 1])
-{
-	static const char digits[] = "0123456789abcdef";
-
-	*id = '\0';
-	for (const char *at = cgroup; *at; at += strcspn(at, digits)) {
-		size_t len = strspn(at, digits);
-
-		if (len == CONTAINER_ID_LEN) {
-			memcpy(id, at, len);
-			id[len] = '\0';
-		}
-		at += len;
-	}
-	return id;
-}

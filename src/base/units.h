@@ -56,13 +56,4 @@ int parse_size(const char *text, uint64_t *ret_bytes);
 /* Changes the name in place. A leading dot becomes '_', too, so that no file is hidden or is "..". */
 void clean_file_name(char *name);
 
-#define CONTAINER_ID_LEN 64
-
-/*
- * The id of the container that a control group belongs to: the last run of exactly 64 lower-case
- * hex digits in its path. Docker, containerd, CRI-O and Podman name their control groups so
- * ("/docker/ID", "…/cri-containerd-ID.scope"). "" if it belongs to no container.
- */
-const char *container_id(const char *cgroup, char id[CONTAINER_ID_LEN + 1]);
-
 #endif

@@ -303,6 +303,47 @@ def test_record_names_blocks_of_a_process_that_is_admitted_again(bench):
     check(2 * named >= CHAINS, f"only {named} of {CHAINS} last snapshots of the first programs have names")
 
 
+LABELS = "container_id", "label.k8s.pod.uid", "label.container.runtime"
+POD = "0f5c3a9b-e1d2-4477-a8c6-d5e4f3b2a190"
+
+
+@contextlib.contextmanager
+def container_group(parent, container):
+    """A group with the name that containerd gives it below systemd, in one with the name that the kubelet gives it."""
+    pod = parent / f"kubepods-burstable-pod{POD.replace('-', '_')}.slice"
+    group = pod / f"cri-containerd-{container}.scope"
+    group.mkdir(parents=True)
+    try:
+        yield group
+    finally:
+        for pid in (group / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+        wait_for(lambda: not (group / "cgroup.procs").read_text(), "the end of who is in the group")
+        group.rmdir()
+        pod.rmdir()
+
+
+def test_record_labels_what_runs_in_pods(bench):
+    """The path of the control group names container, pod and runtime, and a fleet is selected by them."""
+    container = "0f5c3a9be1d24477a8c6d5e4f3b2a1908f7e6d5c4b3a29181706f5e4d3c2b1a0"
+    inside, beside = bench.workload("known"), bench.workload("known")
+    with unified_group(bench, "allocsnap-pods") as parent, container_group(parent, container) as group:
+        (group / "cgroup.procs").write_text(str(inside.pid))
+        recording = bench.attach([inside, beside])
+        shown = {int(path.split("/")[-2].rsplit(".", 1)[1]): bench.show(path)["metadata"]
+                 for path in recording.snapshots()}
+        check_equal({key: shown[inside.pid].get(key) for key in LABELS}, dict(zip(LABELS, (container, POD, "cri-containerd"))),
+                    "labels in the pod")
+        check_equal(shown[beside.pid].keys() & set(LABELS), set(), "labels beside it")
+        own, = bench.attach([inside], "--label", "container.runtime=mine").snapshots()
+        check_equal(bench.show(own)["metadata"]["label.container.runtime"], "mine", "a label of the user's")
+        catalogue = bench.path("pods.db")
+        bench.allocsnap("fleet", "index", "--catalogue", catalogue, recording.folder)
+        for where, status in ((f"label.k8s.pod.uid={POD}", 0), ("label.container.runtime=cri-*", 0),
+                              (f"container={container}", 0), ("label.k8s.pod.uid=0*1", 1)):
+            bench.allocsnap("fleet", "stats", "--catalogue", catalogue, "--all-processes", "--where", where, status=status)
+
+
 def test_record_names_blocks_of_a_process_that_joins_a_cgroup_and_calls_exec(bench):
     """The process joins the group and then calls exec, as a container's starter does."""
     world = World(bench)

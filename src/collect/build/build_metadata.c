@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "base/cgroup_path.h"
 #include "base/moment.h"
 #include "base/units.h"
 #include "collect/bpf.h"
@@ -107,10 +108,29 @@ static const char *unwinder_name(const struct allocsnap_bpf *bpf)
 	return name[bpf->rodata->settings.unwinder];
 }
 
+/* The labels have the names of OpenTelemetry's conventions. A label of the user's with such a name replaces it. */
+static int describe_container(struct snapshot_builder *builder, const char *cgroup)
+{
+	char id[CONTAINER_ID_LEN + 1], runtime[CONTAINER_RUNTIME_MAX], uid[POD_UID_LEN + 1];
+	const struct {
+		const char *key, *value;
+	} text[] = {
+		{ "container_id", container_id(cgroup, id) },
+		{ "label.container.runtime", container_runtime(cgroup, runtime) },
+		{ "label.k8s.pod.uid", pod_uid(cgroup, uid) },
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(text) && !err; i++)
+		if (*text[i].value)
+			err = snapshot_builder__metadata(builder, text[i].key, text[i].value);
+	return err;
+}
+
 static int describe_texts(struct snapshot_builder *builder, const struct process_identity *identity,
 			  const struct probes *probes, const struct process *account, const struct snapshot_context *snapshot_context)
 {
-	char wall[32], end[64], container[CONTAINER_ID_LEN + 1];
+	char wall[32], end[64];
 	const struct {
 		const char *key, *value;
 	} text[] = {
@@ -129,8 +149,7 @@ static int describe_texts(struct snapshot_builder *builder, const struct process
 	format_end(end, account);
 	for (size_t i = 0; i < ARRAY_SIZE(text) && !err; i++)
 		err = snapshot_builder__metadata(builder, text[i].key, text[i].value);
-	if (!err && *container_id(identity->cgroup, container))
-		err = snapshot_builder__metadata(builder, "container_id", container);
+	err = err ?: describe_container(builder, identity->cgroup);
 	return err || !snapshot_context->trigger ? err :
 		       snapshot_builder__metadata(builder, "trigger", snapshot_context->trigger);
 }

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_BASE_CGROUP_PATH_H
+#define ALLOCSNAP_BASE_CGROUP_PATH_H
+
+/*
+ * Reads containers and pods out of the path of a control group, by its form alone. Who makes a group chooses its name, so this is as
+ * true as the host's root is. Each function returns its second argument, "" if the path says nothing.
+ */
+
+#define CONTAINER_ID_LEN 64
+#define CONTAINER_RUNTIME_MAX 32
+#define POD_UID_LEN 36
+
+/*
+ * The id of the container: the last run of exactly 64 lower-case hex digits. Docker, containerd, CRI-O and Podman name
+ * their control groups so ("/docker/ID", "…/cri-containerd-ID.scope").
+ */
+const char *container_id(const char *cgroup, char id[CONTAINER_ID_LEN + 1]);
+
+/* The name that the maker of the group has put before the id: "cri-containerd" in "…/cri-containerd-ID.scope". */
+const char *container_runtime(const char *cgroup, char runtime[CONTAINER_RUNTIME_MAX]);
+
+/*
+ * The UID of a Kubernetes pod, with "-" in it: "pod" and a UUID at the end of a group's name, where systemd has "_" for
+ * "-" ("…/kubepods-burstable-pod12345678_….slice", "/kubepods/burstable/pod12345678-…"), or the 32 hex digits of a static
+ * pod.
+ */
+const char *pod_uid(const char *cgroup, char uid[POD_UID_LEN + 1]);
+
+#endif
