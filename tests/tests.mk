@@ -57,6 +57,8 @@ $(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Itests/unit -Ibpf -O0
 $(OUT)/tests/fake_bpf/bpf%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O2)
 $(OUT)/tests/unit/exact/%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O2)
 
+$(OUT)/tests/unit/symbols/go_table.o: tests/unit/symbols/go_program.S
+
 # This one includes the types of the BPF skeleton.
 $(OUT)/tests/unit/collect/own_links.o: | $(SKEL_TYPES)
 

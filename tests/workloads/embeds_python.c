@@ -5,22 +5,10 @@
  * feed between them: the second one runs the second part. thread: Python begins in a thread that ends, and the main thread
  * has a state only while it runs CODE.
  */
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdlib.h>
 
+#include "python_api.h"
 #include "workload.h"
-
-static void *library;
-
-static void *api(const char *name)
-{
-	void *function = dlsym(library, name);
-
-	if (!function)
-		exit(1);
-	return function;
-}
 
 static void run_code(const char *code)
 {

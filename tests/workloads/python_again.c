@@ -6,21 +6,8 @@
  *	run CODE	\t in CODE stands for the end of a line
  *	raw N		N more threads of Python, of those that do not end with it: they allocate without its lock for as long as the process runs
  */
-#include <dlfcn.h>
-#include <stdlib.h>
-
+#include "python_api.h"
 #include "workload.h"
-
-static void *library;
-
-static void *api(const char *name)
-{
-	void *function = dlsym(library, name);
-
-	if (!function)
-		exit(1);
-	return function;
-}
 
 /* Python calls it by ctypes, which lets go of the lock. */
 static void allocate_for_ever(void)

@@ -119,6 +119,13 @@ static int frames_of(uint32_t node)
 	return node ? nr : -1;
 }
 
+/* The walk finds so many frames, as a plain one does. */
+static void expect_frames(unsigned int nr)
+{
+	cr_expect_eq(frames_of(walk()), nr);
+	cr_expect_eq(walk(), walk_plainly());
+}
+
 /* Whether fp is known where a frame is found by it depends on the functions farther in. */
 Test(exact_native, a_frame_whose_fp_is_lost_is_not_one_that_has_it)
 {
@@ -147,8 +154,7 @@ Test(exact_native, fp_is_lost_only_below_a_function_that_loses_it)
 	cr_expect_eq(frames_of(walk()), 4);
 	stack[1] = LEAF;
 	stack[6] = BY_FP;
-	cr_expect_eq(frames_of(walk()), 5);
-	cr_expect_eq(walk(), walk_plainly());
+	expect_frames(5);
 }
 
 Test(exact_native, a_return_address_outside_of_code_is_compared)
@@ -157,17 +163,14 @@ Test(exact_native, a_return_address_outside_of_code_is_compared)
 	stack[1] = LEAF;
 	stack[2] = MIDDLE;
 	stack[4] = NOWHERE;
-	cr_expect_eq(frames_of(walk()), 2);
-	cr_expect_eq(walk(), walk_plainly());
+	expect_frames(2);
 	stack[4] = ROOT;
-	cr_expect_eq(frames_of(walk()), 3);
-	cr_expect_eq(walk(), walk_plainly());
+	expect_frames(3);
 	stack[4] = NOWHERE;
 	stack[1] = MIDDLE;
 	stack[3] = MIDDLE;
 	stack[5] = ROOT;
-	cr_expect_eq(frames_of(walk()), 3);
-	cr_expect_eq(walk(), walk_plainly());
+	expect_frames(3);
 }
 
 Test(exact_native, a_return_address_of_0_ends_a_stack)
@@ -212,8 +215,7 @@ Test(exact_native, a_tail_of_another_stack_is_not_read)
 	cr_expect_eq(frames_of(walk()), 3);
 	stack[1] = LEAF;
 	stack[4] = LARGE;
-	cr_expect_eq(frames_of(walk()), 3);
-	cr_expect_eq(walk(), walk_plainly());
+	expect_frames(3);
 }
 
 static __attribute__((noinline)) bool is_recorded(void)
