@@ -2,6 +2,7 @@
 #include "process/made_code.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,45 +46,71 @@ static bool is_own_map(const struct opened_file *opened, pid_t pid)
 	       (st.st_uid == user || !st.st_uid) && is_of_this_process(&st, pid);
 }
 
-/* The jitdump that the process maps, as perf wants it; NULL: it maps none. */
-static const char *mapped_dump(const struct mappings *mappings, pid_t own)
+/* The jitdump that the process maps, as perf wants it, or NULL. */
+static const struct object *mapped_dump(const struct mappings *mappings, pid_t own)
 {
 	char name[32];
 	size_t len = snprintf(name, sizeof(name), "/jit-%d.dump", own);
 
 	for (size_t i = 0; i < mappings->used_nr; i++) {
-		const char *path = mappings_used(mappings, i)->path;
-		size_t path_len = strlen(path);
+		const struct object *object = mappings_used(mappings, i);
+		size_t path_len = strlen(object->path);
 
-		if (path_len > len && !strcmp(path + path_len - len, name))
-			return path;
+		if (object->fd >= 0 && path_len > len && !strcmp(object->path + path_len - len, name))
+			return object;
 	}
 	return NULL;
 }
 
+static void open_map(struct file_opener *opener, pid_t pid, pid_t own, struct opened_file *ret)
+{
+	char root[32], map[32];
+
+	snprintf(root, sizeof(root), "/proc/%d/root", pid);
+	snprintf(map, sizeof(map), "/tmp/perf-%d.map", own);
+	open_file(opener, open_below_without_links(opener, root, map), ret);
+}
+
+static bool is_removed(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && !st.st_nlink;
+}
+
+/* The names that another map gave stay. */
+static void take_map(struct made_code *made, int fd, const struct object *dump)
+{
+	if (made->fd >= 0)
+		close(made->fd);
+	made->fd = fd;
+	made->dump = dump ? dump->identity : (struct file_identity){};
+	made->is_refused = made->is_told = false;
+	made->read = (struct file_version){};
+	made->old = (struct perf_map_part){};
+	made->settled[0] = made->settled[1] = 0;
+}
+
 void made_code_open(struct made_code *made, const struct mappings *mappings, pid_t pid)
 {
-	struct file_opener *opener = mappings->objects->opener;
-	struct opened_file opened;
-	char root[32], map[32];
-	const char *dump;
+	struct opened_file opened = { .fd = -1 };
+	const struct object *dump;
 	pid_t own;
 
-	if (made->fd >= 0 || !has_made_code(mappings))
+	if ((made->fd >= 0 && (made->dump.inode || !is_removed(made->fd))) || !has_made_code(mappings))
 		return;
 	own = proc_own_tid(pid, pid);
 	if (!own)
 		return;
-	snprintf(root, sizeof(root), "/proc/%d/root", pid);
-	snprintf(map, sizeof(map), "/tmp/perf-%d.map", own);
 	dump = mapped_dump(mappings, own);
-	open_file(opener, open_below_without_links(opener, root, dump ?: map), &opened);
-	if (opened.fd >= 0 && is_own_map(&opened, pid)) {
-		made->fd = opened.fd;
-		made->dump = dump ? strdup(dump) : NULL;
-	} else if (opened.fd >= 0) {
+	if (dump)
+		opened = (struct opened_file){ .fd = fcntl(dump->fd, F_DUPFD_CLOEXEC, 0), .is_copy = dump->is_copy };
+	else
+		open_map(mappings->objects->opener, pid, own, &opened);
+	if (opened.fd >= 0 && is_own_map(&opened, pid))
+		take_map(made, opened.fd, dump);
+	else if (opened.fd >= 0)
 		close(opened.fd);
-	}
 }
 
 void made_code_begin(struct made_code *made)
@@ -129,7 +156,7 @@ static int ask_made_names(struct made_code *made, struct sandbox *sandbox, const
 			  const uint64_t *address, size_t nr, struct perf_map_part *next)
 {
 	struct perf_map_names names;
-	int err = sandbox__made_code(sandbox, made->fd, part, address, nr, &names, NULL);
+	int err = sandbox__made_code(sandbox, made->fd, part, address, nr, &names, &made->why);
 
 	if (err)
 		return err;
@@ -207,12 +234,28 @@ const char *made_code_name(const struct made_code *made, uint64_t return_address
 	return id == IDMAP_NONE || !made->name[id].text ? NULL : strpool_get(&made->text, made->name[id].text);
 }
 
+bool made_code_next_refusal(struct made_code *made, struct reason *why)
+{
+	bool is_news = made->is_refused && !made->is_told;
+
+	if (is_news)
+		*why = made->why;
+	made->is_told |= is_news;
+	return is_news;
+}
+
+bool made_code_is_too_large(const struct made_code *made)
+{
+	struct stat st;
+
+	return made->fd >= 0 && !made->dump.inode && !fstat(made->fd, &st) && st.st_size > PERF_MAP_BYTES_MAX;
+}
+
 void made_code_forget(struct made_code *made)
 {
 	if (made->fd >= 0)
 		close(made->fd);
 	free(made->name);
-	free(made->dump);
 	idmap_release(&made->ids);
 	strpool_release(&made->text);
 	*made = (struct made_code){ .fd = -1 };

@@ -12,7 +12,8 @@
  * file on a local file system, and no symbolic link leads to it. Its text is read in the sandbox. The map is kept open, so
  * that the last snapshot of a process has its names, too.
  *
- * A file that was not written to since the process began is of another process, which had its PID before.
+ * A file that was not written to since the process began is of another process, which had its PID before. A map that was
+ * removed and made anew is read from its begin, and what the old one said stays.
  *
  * Code may go and other code come to its address: the map then has another name for it. Nothing says when, so from then on
  * the address has "[code that was replaced]" for a name. Only names that the map had before the code can have run are over:
@@ -26,6 +27,8 @@
 
 #include "base/file_replace.h"
 #include "base/idmap.h"
+#include "base/reason.h"
+#include "process/mapped_file.h"
 #include "symbols/perf_map.h"
 
 struct mappings;
@@ -39,8 +42,9 @@ struct made_name {
 /* Zeroed, with fd -1: nothing is known. */
 struct made_code {
 	int fd; /* the perf map or jitdump */
-	char *dump; /* the path of the jitdump, as it is mapped; NULL: a map */
-	bool is_refused; /* it could not be read */
+	struct file_identity dump; /* of the jitdump; zeroed: a map */
+	bool is_refused, is_told; /* it could not be read; made_code_next_refusal() has said so */
+	struct reason why;
 	struct file_version read; /* the map as it was read last */
 	struct perf_map_part old; /* where that reading ended */
 	size_t read_nr; /* addresses that were asked for then */
@@ -52,7 +56,7 @@ struct made_code {
 	struct strpool text;
 };
 
-/* Opens the map if there is one, and the process has code that lies in no file. */
+/* Opens the map if there is one, or a new one in place of one that was removed, and the process has code that lies in no file. */
 void made_code_open(struct made_code *made, const struct mappings *mappings, pid_t pid);
 
 /* Call before anything is recorded: all that the map has now is settled. */
@@ -66,6 +70,12 @@ int made_code_look_up(struct made_code *made, struct sandbox *sandbox, uint64_t 
 
 /* NULL: it is not known. Valid until the next look-up. */
 const char *made_code_name(const struct made_code *made, uint64_t return_address);
+
+/* Whether the map was refused, and the reason; once. */
+bool made_code_next_refusal(struct made_code *made, struct reason *why);
+
+/* Whether the map has more than is read (PERF_MAP_BYTES_MAX). */
+bool made_code_is_too_large(const struct made_code *made);
 
 /* After an exec; and at the end. */
 void made_code_forget(struct made_code *made);

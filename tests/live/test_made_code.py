@@ -72,10 +72,15 @@ def test_code_that_was_replaced_before_it_was_read_has_no_name_of_its_own(bench)
         program.is_unharmed()
 
 
-def test_jitdump_that_is_mapped_names_code(bench):
-    """In any folder. A map of the same process has no say then."""
+@harness.rows({"where_it_was": (False,), "moved": (True,)})
+def test_jitdump_that_is_mapped_names_code(bench, is_moved):
+    """In any folder. A map of the same process does not count then, nor does another file at the dump's path."""
     program = bench.start([PROGRAM], kind=Workload, cwd=bench.folder).ready()
     program.order("dump 0 first")
+    if is_moved:
+        dump = pathlib.Path(bench.path(f"jit-{program.pid}.dump"))
+        dump.unlink()
+        dump.write_bytes(b"not the dump")
     with perf_map(program.pid) as path:
         path.write_text("0 ffffffffffffffff mapped\n", encoding="utf-8")
         recording = bench.attach([program])
@@ -88,6 +93,45 @@ def test_jitdump_that_is_mapped_names_code(bench):
         losses = bench.show(path)["losses"]
         check_equal([name for name in losses if name.startswith("objects_") and losses[name]], [], "the dump is no loss")
         recording.end(signal.SIGINT)
+        program.is_unharmed()
+
+
+def test_map_that_was_made_anew_is_read(bench):
+    """Its runtime has removed it. What the old map said stays; the new one names code, also at addresses that had no name."""
+    program = bench.workload("makes_code")
+    with perf_map(program.pid) as path:
+        program.order("name 0 old")
+        recording = bench.attach([program])
+        for code, size in ((0, 1001), (1, 1002)):
+            program.order(f"hold {code} {size}")
+        check_equal(made_names(bench, recording.snapshot(), 1001), ["old"], "the name in the old map")
+        line = path.read_text(encoding="utf-8")
+        path.unlink()
+        start = int(line.split()[0], 16) + int(line.split()[1], 16)
+        path.write_text(f"{start:x} 40 new\n", encoding="utf-8")
+        program.order("hold 2 1003")
+        found = recording.snapshot()
+        check_equal([made_names(bench, found, size) for size in (1001, 1002)], [["old"], ["new"]], "the names of both maps")
+        recording.end(signal.SIGINT)
+        program.is_unharmed()
+
+
+def test_map_that_is_too_large_is_said_to_be(bench):
+    """In one line of the recording, in the snapshot's losses, and by the doctor before."""
+    program = bench.workload("makes_code")
+    with perf_map(program.pid) as path:
+        endless(bench, path)
+        process = bench.json("doctor", str(program.pid))["process"]
+        why = next(row["why"] for row in process["unseen"] if row["name"] == "code-at-run-time")
+        check(not process["perf_map"] and "too large to be read" in why, f"{process['perf_map']}: {why}")
+        recording = bench.attach([program])
+        program.order("hold 0 1001")
+        check_equal(bench.show(recording.snapshot())["losses"]["objects_unreadable"], 1, "the loss")
+        recording.snapshot()
+        recording.end(signal.SIGINT)
+        lines = [line for line in recording.stderr().splitlines() if "its perf map is not read" in line]
+        check_equal(len(lines), 1, f"lines about it in {recording.stderr()!r}")
+        check("it has more than 256 MiB" in lines[0], lines[0])
         program.is_unharmed()
 
 
@@ -137,7 +181,7 @@ def test_names_are_those_of_the_programs_own_namespaces(bench):
 
 
 def test_map_of_the_programs_own_user_counts(bench):
-    """Its user is not the recorder's, and nobody else may read the map."""
+    """The program runs as another user than the recorder, and only that user may read the map."""
     program = bench.start([tool("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups", PROGRAM], kind=Workload).ready()
     with perf_map(program.pid) as path:
         program.order("name 0 own")

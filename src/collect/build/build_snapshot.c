@@ -492,9 +492,9 @@ static bool is_unreadable(const struct assembly *assembly, uint32_t i)
 /* A jitdump is mapped like code, so that profilers find it, but no code runs there. */
 static void count_file_losses(const struct assembly *assembly, uint32_t i, uint64_t *loss)
 {
-	const char *dump = assembly->target->made_code.dump;
+	const struct file_identity *dump = &assembly->target->made_code.dump;
 
-	if (dump && !strcmp(dump, object_at(assembly, i)->path))
+	if (dump->inode && file_identity_is_same_inode(dump, &object_at(assembly, i)->identity))
 		return;
 	loss[LOSS_objects_unreadable] += is_unreadable(assembly, i);
 	loss[LOSS_objects_changed] += object_at(assembly, i)->has_changed;
@@ -564,6 +564,7 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 	loss[LOSS_children_unrecorded] = (int64_t)target->drained.account.sharers > 0 ? target->drained.account.sharers : 0;
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		count_file_losses(assembly, mappings->used[i], loss);
+	loss[LOSS_objects_unreadable] += target->made_code.is_refused;
 	for (const struct block_source *const *source = assembly->sources; *source; source++)
 		if ((*source)->add_losses)
 			(*source)->add_losses(target, loss);

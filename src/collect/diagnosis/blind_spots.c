@@ -226,7 +226,9 @@ static bool has_code(const struct diagnosed_process *process, struct reason *why
 		why, 0,
 		"%s of code lie in no file: callers there are guessed by frame pointers (tracebacks_guessed), %s",
 		format_size(size, process->code_bytes, false),
-		process->has_perf_map ? "with the names of the process's perf map" : "and have no names, as there is no perf map or jitdump");
+		process->has_perf_map	  ? "with the names of the process's perf map" :
+		process->is_map_too_large ? "and have no names, as the process's perf map is too large to be read" :
+					    "and have no names, as there is no perf map or jitdump");
 	return process->code_bytes && !process->python.is_used;
 }
 

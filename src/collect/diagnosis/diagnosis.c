@@ -129,7 +129,8 @@ static int diagnose_files(struct diagnosis *diagnosis)
 		if (mappings->mapping[i].object == OBJECT_NONE)
 			diagnosis->process.code_bytes +=
 				mappings->mapping[i].end - mappings->mapping[i].start;
-	diagnosis->process.has_perf_map = diagnosis->target->made_code.fd >= 0;
+	diagnosis->process.is_map_too_large = made_code_is_too_large(&diagnosis->target->made_code);
+	diagnosis->process.has_perf_map = diagnosis->target->made_code.fd >= 0 && !diagnosis->process.is_map_too_large;
 	diagnosis->process.linking = linking_of(&diagnosis->process);
 	return err;
 }

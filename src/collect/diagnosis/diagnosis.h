@@ -136,6 +136,7 @@ struct diagnosed_process {
 	uint64_t traits;     /* of all files */
 	uint64_t code_bytes; /* bytes of code in no file: made at run time */
 	bool has_perf_map;   /* that names it (process/made_code.h) */
+	bool is_map_too_large; /* to be read */
 	const char *probe_kind;
 	struct diagnosed_file *file;
 	size_t file_nr, file_alloc;

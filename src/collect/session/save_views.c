@@ -197,6 +197,15 @@ static void log_unreadable_files(struct symbols *symbols, struct notes *notes)
 		notes_add(notes, "no more names for %s: %s", path, why);
 }
 
+static void log_refused_map(struct target *target, struct notes *notes)
+{
+	struct reason why;
+
+	if (made_code_next_refusal(&target->made_code, &why))
+		notes_add(notes, "no names for code that process %d makes at run time: its perf map is not read: %s",
+			  target->identity.pid, why.text);
+}
+
 static int report_snapshot_failure(pid_t pid, int err, struct reason *why)
 {
 	return reason_set(why, err, "cannot make the snapshot of process %d: %s", pid,
@@ -243,6 +252,7 @@ static int build_target_snapshot(struct collector *collector, struct target *tar
 			snapshot_builder__free(*ret);
 	}
 	log_unreadable_files(collector->symbols, &collector->notes);
+	log_refused_map(target, &collector->notes);
 	return err ? report_snapshot_failure(target->identity.pid, err, why) : 0;
 }
 
