@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/array.h"
 #include "base/units.h"
 #include "engine/estimate.h"
 #include "engine/pattern.h"
@@ -26,6 +27,12 @@ static bool has_runtime_name(const char *const pattern[PATTERNS_MAX], const char
 		if (pattern_matches(pattern[i], name))
 			return true;
 	return false;
+}
+
+/* Code that a runtime has made and named: the row needs no hint to get the name. */
+static bool is_named_code(const struct snap_frame *frame)
+{
+	return !frame->object && frame->offset && frame->function;
 }
 
 static unsigned int frame_runtimes(const struct snapshot *snapshot, uint32_t frame)
@@ -177,9 +184,11 @@ unsigned int leak_line_runtimes(const struct leaks *leaks, const struct leak_lin
 
 	for (size_t i = 0; i < line->caller_nr; i++) {
 		const struct snap_traceback *row = &tables->traceback[leaks->caller[line->first + i].traceback];
+		const uint32_t *frame = &tables->traceback_frame[row->first];
+		bool is_named = array_any(row->nframe, k, is_named_code(&tables->frame[frame[k]]));
 
 		for (uint32_t k = 0; k < row->nframe; k++)
-			runtimes |= frame_runtimes(leaks->last, tables->traceback_frame[row->first + k]);
+			runtimes |= frame_runtimes(leaks->last, frame[k]) & ~(is_named ? 1u << LEAK_RUNTIME_JAVASCRIPT : 0);
 	}
 	return runtimes;
 }

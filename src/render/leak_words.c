@@ -409,8 +409,8 @@ static const char *const leak_hint[LEAK_HINT_NR] = {
 	[LEAK_RUNTIME_PYTHON] = "Python code calls what leaks: '--domain python' names its lines; where that is refused, run "
 				"it with 'python3 -X tracemalloc': tracemalloc-to-json reads its snapshots",
 	[LEAK_RUNTIME_JAVASCRIPT] = "JavaScript calls what leaks. It is native memory, as of Buffers, which 'node --heap-prof' does "
-				    "not show: 'node --perf-basic-prof' writes /tmp/perf-PID.map with the lines of its "
-				    "addresses in tracebacks (-v). V8's own heap: 'node --inspect', '--heapsnapshot-signal'",
+				    "not show: start it with 'node --perf-basic-prof --interpreted-frames-native-stack', and "
+				    "rows name its functions",
 	[LEAK_RUNTIME_JAVA] = "Java code calls what leaks: 'jcmd PID GC.class_histogram' counts its objects; a profiler of "
 			      "the Java virtual machine shows its lines",
 };

@@ -296,14 +296,17 @@ NODE = "process.stdin.once('data', () => { global.kept = []; " \
 def test_advice_node(bench):
     if not kinds.installed("node"):
         raise Skip("node is not installed")
-    process = bench.start([tool("node"), "--inspect=127.0.0.1:0", "--heapsnapshot-signal=SIGUSR2", "-e", NODE],
-                          cwd=bench.folder)
-    wait_for(lambda: "Debugger listening on ws://" in process.stderr(), "--inspect")
-    check_advice(bench, process.pid, "v8-heap", "--inspect", "--heapsnapshot-signal")
+    options = ("--heap-prof", "--heapsnapshot-signal=SIGUSR2")
+    process = bench.start([tool("node"), *options, "-e", NODE], cwd=bench.folder)
+    wait_for(lambda: kinds.waits_for_input(process.pid), "node waiting", 60)
+    check_advice(bench, process.pid, "v8-heap", *options)
     process.write("go\n")
     check_equal(process.line(), "done", "its objects")
     os.kill(process.pid, signal.SIGUSR2)
     wait_for(lambda: list(pathlib.Path(bench.folder).glob("*.heapsnapshot")), "its heap snapshot", 30)
+    process.popen.stdin.close()
+    check_equal(process.wait(), 0, "exit status of node")
+    check(list(pathlib.Path(bench.folder).glob("*.heapprofile")), "no profile of its heap")
 
 
 JAVA = "public class Waits { public static void main(String[] a) throws Exception { System.in.read(); } }"

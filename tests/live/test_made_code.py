@@ -253,12 +253,37 @@ console.log('ready');
 """
 
 
-def test_buffers_of_node_have_the_names_of_its_functions(bench):
+def started_node(bench, *options):
     if not shutil.which("node"):
         raise Skip("node is not installed")
     script = pathlib.Path(bench.path("leak.js"))
     script.write_text(NODE, encoding="utf-8")
-    node = bench.start([tool("node"), "--perf-basic-prof", "--interpreted-frames-native-stack", str(script)], cwd=bench.folder)
+    return bench.start([tool("node"), *options, str(script)], cwd=bench.folder), script
+
+
+BY_MAP = "--perf-basic-prof", "--interpreted-frames-native-stack"
+
+
+@harness.rows({"with_a_map": (BY_MAP,), "without": (("--no-opt",),)})
+def test_leaks_of_node_says_how_rows_get_its_names(bench, options):
+    """Not if they have names already."""
+    node, script = started_node(bench, *options)
+    with perf_map(node.pid):
+        check_equal(node.line(), "ready", "node")
+        recording = bench.attach([node], "--min-size", "65536")
+        for _ in range(6):
+            node.write("x\n")
+            check_equal(node.line(), "done", "node")
+            recording.snapshot()
+        recording.end(signal.SIGINT)
+        answer = bench.json("leaks", recording.folder, "--all")
+        hints = [line for line in answer.get("hints", ()) if "JavaScript calls" in line]
+        check_equal(len(hints), 0 if options == BY_MAP else 1, f"hints with {options}: {answer}")
+        check(all(option in hints[0] for option in BY_MAP) if hints else str(script) in json.dumps(answer), str(answer))
+
+
+def test_buffers_of_node_have_the_names_of_its_functions(bench):
+    node, script = started_node(bench, *BY_MAP)
     with perf_map(node.pid):
         check_equal(node.line(), "ready", "node")
         recording = bench.attach([node], "--min-size", "65536")

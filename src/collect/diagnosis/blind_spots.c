@@ -333,7 +333,7 @@ static const struct {
 	{ "tables-missing", "callers through some files", NULL, misses_tables },
 	{ "no-tables", "exact callers through some files",
 	  "build with -fasynchronous-unwind-tables, or with frame pointers", lacks_tables },
-	{ "code-at-run-time", "callers in code made at run time", "let the runtime keep frame pointers, where it can, and write a perf map: node --perf-basic-prof, python -X perf, an agent of Java",
+	{ "code-at-run-time", "callers in code made at run time", "let the runtime keep frame pointers, where it can, and write a perf map: node --perf-basic-prof --interpreted-frames-native-stack, python -X perf, an agent of Java",
 	  has_code },
 	{ "no-names", "names in some files", "install their debug files (Debian: packages -dbgsym, -dbg)",
 	  lacks_names },

@@ -51,7 +51,7 @@ static void expect_unrecorded(uint32_t first, const char *expected)
 
 Test(build_domains, name_heaps_of_files_that_are_mapped)
 {
-	expect_unrecorded(NODE, "JavaScript's heap (node --inspect, --heapsnapshot-signal); " NAMELESS);
+	expect_unrecorded(NODE, "JavaScript's heap (start it with node --heap-prof, or --heapsnapshot-signal=SIGUSR2, which stops it for seconds); " NAMELESS);
 	expect_unrecorded(SERVER, NAMELESS);
 	expect_unrecorded(PLUGIN, NAMELESS);
 	expect_unrecorded(FILES, "none");
