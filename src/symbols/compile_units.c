@@ -281,18 +281,25 @@ static bool holds_code(int tag)
 	       tag == DW_TAG_try_block || tag == DW_TAG_catch_block || tag == DW_TAG_with_stmt;
 }
 
-/* Finds the block or inlined call directly below parent that contains the address. */
-static bool find_inner(Dwarf_Die *parent, uint64_t address, Dwarf_Die *ret)
+/*
+ * Finds the inlined call at the address that is next below parent, through blocks. Blocks beside each other may have the same
+ * address, and one of them the call.
+ */
+static bool find_inlined(Dwarf_Die *parent, uint64_t address, int *blocks, Dwarf_Die *ret)
 {
 	Dwarf_Die die;
 
 	if (dwarf_child(parent, &die))
 		return false;
 	do {
-		if (holds_code(dwarf_tag(&die)) && dwarf_haspc(&die, address) > 0) {
+		if (!holds_code(dwarf_tag(&die)) || dwarf_haspc(&die, address) <= 0)
+			continue;
+		if (dwarf_tag(&die) == DW_TAG_inlined_subroutine) {
 			*ret = die;
 			return true;
 		}
+		if ((*blocks)++ < CHAIN_MAX && find_inlined(&die, address, blocks, ret))
+			return true;
 	} while (!dwarf_siblingof(&die, &die));
 	return false;
 }
@@ -303,18 +310,11 @@ static bool find_inner(Dwarf_Die *parent, uint64_t address, Dwarf_Die *ret)
  */
 static int find_chain(Dwarf_Die *function, uint64_t address, Dwarf_Die chain[CHAIN_MAX])
 {
-	Dwarf_Die die = *function;
-	int nr = 1;
+	int nr = 1, blocks = 0;
 
-	chain[0] = die;
-	for (int blocks = 0; nr < CHAIN_MAX && blocks < CHAIN_MAX;) {
-		if (!find_inner(&die, address, &die))
-			break;
-		if (dwarf_tag(&die) == DW_TAG_inlined_subroutine)
-			chain[nr++] = die;
-		else
-			blocks++;
-	}
+	chain[0] = *function;
+	while (nr < CHAIN_MAX && find_inlined(&chain[nr - 1], address, &blocks, &chain[nr]))
+		nr++;
 	return nr;
 }
 

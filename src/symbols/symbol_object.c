@@ -34,10 +34,15 @@
  * ("malloc", not "__libc_malloc").
  */
 
+struct known_symbol {
+	const char *name; /* the module's string */
+	bool is_local;
+};
+
 struct symtab {
-	struct ranges sized, unsized; /* ids are indices in name */
-	const char **name;	      /* the module's strings */
-	size_t name_nr, name_alloc;
+	struct ranges sized, unsized; /* ids are indices in known */
+	struct known_symbol *known;
+	size_t known_nr, known_alloc;
 };
 
 struct entry {
@@ -145,9 +150,10 @@ static int compare_entries(const void *left, const void *right)
 static int add_symbol(struct symtab *symtab, struct ranges *ranges, const struct entry *entry,
 		      uint64_t end)
 {
-	int err = array_push(symtab, name, entry->name);
+	const struct known_symbol known = { entry->name, entry->binding == STB_LOCAL };
+	int err = array_push(symtab, known, known);
 
-	return err ? err : ranges_add(ranges, entry->address, end, symtab->name_nr - 1);
+	return err ? err : ranges_add(ranges, entry->address, end, symtab->known_nr - 1);
 }
 
 /* The index of the first entry after i at another address. */
@@ -211,21 +217,21 @@ static int symtab_load(struct symtab *symtab, Dwfl_Module *module)
 	return err;
 }
 
-/* The name as it is in the symbol table, or NULL; the address is the module's (libdwfl's). */
-static const char *symtab_find(const struct symtab *symtab, uint64_t address)
+/* The symbol, or NULL; the address is the module's (libdwfl's). */
+static const struct known_symbol *symtab_find(const struct symtab *symtab, uint64_t address)
 {
 	uint32_t id = ranges_find(&symtab->sized, address);
 
 	if (id == RANGE_NONE)
 		id = ranges_find(&symtab->unsized, address);
-	return id == RANGE_NONE ? NULL : symtab->name[id];
+	return id == RANGE_NONE ? NULL : &symtab->known[id];
 }
 
 static void symtab_release(struct symtab *symtab)
 {
 	ranges_release(&symtab->sized);
 	ranges_release(&symtab->unsized);
-	free(symtab->name);
+	free(symtab->known);
 	memset(symtab, 0, sizeof(*symtab));
 }
 
@@ -484,12 +490,19 @@ static bool call_address(const struct object *object, uint64_t return_offset, ui
 	return false;
 }
 
-/* "nested.0" is the symbol of a function that the source calls "nested". */
-static bool is_suffixed_copy_of(const char *symbol, const char *name)
+/*
+ * Whether the name in the source says more than the symbol: "nested.0" is the symbol of a function that the source calls
+ * "nested". And a compiler gives equal static functions one code, to which each has a symbol.
+ */
+static bool is_better_named(const struct place *place, const struct known_symbol *symbol)
 {
-	size_t len = strlen(name);
+	size_t len = strlen(place->name), less = underscores(symbol->name), more = underscores(place->name);
 
-	return !strncmp(symbol, name, len) && symbol[len] == '.';
+	if (!strncmp(symbol->name, place->name, len) && symbol->name[len] == '.')
+		return true;
+	if (!symbol->is_local || !strncmp(symbol->name, "_Z", 2) || !strncmp(symbol->name, "_R", 2))
+		return false;
+	return less >= more || strcmp(symbol->name + less, place->name + more);
 }
 
 /*
@@ -497,12 +510,12 @@ static bool is_suffixed_copy_of(const char *symbol, const char *name)
  * (malloc, not __libc_malloc), a static C++ function (with its namespace and parameters), code
  * without DWARF.
  */
-static void name_outermost(struct place *place, const char *symbol)
+static void name_outermost(struct place *place, const struct known_symbol *symbol)
 {
 	if (!place->is_outermost || place->linkage_name || !symbol)
 		return;
-	if (!place->name || !is_suffixed_copy_of(symbol, place->name))
-		place->linkage_name = symbol;
+	if (!place->name || !is_better_named(place, symbol))
+		place->linkage_name = symbol->name;
 }
 
 static int look_up_in_debug_info(const struct object *object, uint64_t address, struct place *ret_place)

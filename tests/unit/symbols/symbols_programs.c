@@ -383,3 +383,26 @@ Test(symbols_ranges, find_the_same_as_a_linear_search)
 	}
 	ranges_release(&ranges);
 }
+
+/* A compiler makes one code of equal functions, and gives it both symbols. The line is of the function that was compiled. */
+static const char merged[] =
+"#include <stdlib.h>\n"
+"__attribute__((noinline)) static void *shelf_of(size_t n) { return malloc(n + 1); }\n"
+"asm(\".local pot\\n.set pot, shelf_of\\n.type pot, %function\");\n"
+"int main(int argc, char **argv) { (void)argv; return shelf_of(argc) != NULL; }\n";
+
+TestSuite(symbols_merged, .init = workshop_open, .fini = workshop_close);
+
+Test(symbols_merged, static_functions_have_the_name_that_their_lines_are_of)
+{
+	struct symbols *symbols = names_new(NULL);
+	const char *program = workshop_path("merged"), *name;
+	uint32_t object;
+
+	workshop_write("merged.c", merged);
+	workshop_run("gcc -O1 -g -o merged merged.c && nm merged | grep -q ' t pot$'");
+	object = open_object(symbols, program, program);
+	name = function_at(symbols, object, offset_in(program, program, "shelf_of"));
+	cr_expect_str_eq(name ?: "", "shelf_of");
+	names_free(symbols);
+}
