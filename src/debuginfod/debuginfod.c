@@ -92,10 +92,18 @@ static int receive_result(struct debuginfod *debuginfod, struct download_result 
 	return err;
 }
 
+/* The URL without user and password. */
+static const char *shown_url(const struct server *server)
+{
+	const char *at = strrchr(server->url, '@');
+
+	return at ? at + 1 : server->url;
+}
+
 static void leave_server(struct debuginfod *debuginfod, struct server *server, const char *why)
 {
 	server->is_left = true;
-	add_trouble(debuginfod, "%.200s: %s; it is asked no more", server->url, why);
+	add_trouble(debuginfod, "%.200s: %s; it is asked no more", shown_url(server), why);
 }
 
 static bool download_from(struct debuginfod *debuginfod, struct server *server, struct download_order *order,
@@ -112,7 +120,7 @@ static bool download_from(struct debuginfod *debuginfod, struct server *server, 
 		channel__close(&debuginfod->helper.channel);
 	if (result.end == DOWNLOAD_TOO_LARGE)
 		add_trouble(debuginfod, "%.200s: the file for build-id %s has more than %s, and is left out (DEBUGINFOD_MAXSIZE)",
-			    server->url, what->build_id, format_size(size, order->most_bytes, false));
+			    shown_url(server), what->build_id, format_size(size, order->most_bytes, false));
 	else if (result.end != DOWNLOAD_NONE && result.end != DOWNLOAD_DONE)
 		leave_server(debuginfod, server, result.why);
 	return result.end == DOWNLOAD_DONE;

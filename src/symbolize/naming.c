@@ -374,7 +374,7 @@ static const char *why_few_names(const struct naming *naming, const struct objec
 		return NULL;
 	if (naming->stripped_nr + 1 == STRIPPED_TOLD_MAX)
 		return "stripped, and there is no debug file of it; further such files are not named";
-	return naming->options.fetcher ? "stripped, and no debug file of it is here or on a debuginfod server" :
+	return naming->options.fetcher ? "stripped, and no debug file of it was found here or on a debuginfod server" :
 					 "stripped, and no debug file of it is here";
 }
 

@@ -148,12 +148,13 @@ def test_debuginfod_that_is_down(bench):
     """A port without a server; and a server that has no such file is no trouble."""
     path, _, _ = recorded_shop(bench)
     port, = reserve_ports(1)
-    stderr = symbolize(bench, path, f"http://127.0.0.1:{port}/")
-    check_equal(stderr.count(f"http://127.0.0.1:{port}: Couldn't connect to server; it is asked no more"), 1, stderr)
+    stderr = symbolize(bench, path, f"http://name:secret@127.0.0.1:{port}/")
+    check("secret" not in stderr, stderr)
+    check_equal(stderr.count(f"debuginfod: 127.0.0.1:{port}: Couldn't connect to server; it is asked no more"), 1, stderr)
     with served(lambda request: request.send_error(404)) as (url, asked):
         stderr = symbolize(bench, path, url)
     check(asked and url not in stderr, stderr)
-    check("no debug file of it is here or on a debuginfod server" in stderr, stderr)
+    check("no debug file of it was found here or on a debuginfod server" in stderr, stderr)
 
 
 @harness.core
