@@ -29,7 +29,7 @@ test_packages='
 	mount util-linux btrfs-progs systemd python3-prometheus-client
 	chromium chromium-driver python3-selenium esbuild tmux
 	bash-completion zsh man-db mandoc less
-	nodejs openssl procps python3-jsonschema gdb heaptrack debuginfod
+	nodejs openssl procps python3-jsonschema gdb heaptrack debuginfod elfutils
 '
 answers_packages='
 	nginx-light apache2-utils postgresql default-jdk-headless>openjdk-[0-9]+-jdk-headless golang-go rustc

@@ -373,7 +373,7 @@ static const char *why_few_names(const struct naming *naming, const struct objec
 	if (!file->is_stripped || naming->stripped_nr >= STRIPPED_TOLD_MAX)
 		return NULL;
 	if (naming->stripped_nr + 1 == STRIPPED_TOLD_MAX)
-		return "stripped, and there is no debug file of it; further such files are not named";
+		return "stripped, and no debug file of it was found; further such files are not named";
 	return naming->options.fetcher ? "stripped, and no debug file of it was found here or on a debuginfod server" :
 					 "stripped, and no debug file of it is here";
 }
