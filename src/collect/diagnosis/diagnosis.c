@@ -15,6 +15,7 @@
 #include "base/privileges.h"
 #include "inject/inject.h"
 #include "process/proc.h"
+#include "collect/python/target_python.h"
 #include "collect/recording/load.h"
 #include "collect/session/session.h"
 #include "collect/sources/injection.h"
@@ -352,7 +353,8 @@ static void plan_exact_into(struct collector *collector, struct diagnosed_proces
 		process->exact = NULL;
 	}
 	if (target)
-		target__free(target);
+		target_python_release(&target->python);
+	target__free(target);
 }
 
 static int diagnose_process(struct diagnosis *diagnosis)
