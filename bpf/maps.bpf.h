@@ -17,6 +17,7 @@
  *	free_filter          hash                  number of blocks      * 1              probes, loader  probes
  *	tracebacks       hash                  struct traceback      * 256 Ki         probes          loader
  *	mapping_starts   start_key             word of bits          * 256 Ki         probes          loader
+ *	page_leaves      page_key              struct page_leaf      * 1              page events     loader
  *	doorbell         ring buffer           TGID                  4 Ki             probes          loader
  *	bystander_traps  enum trap             number, per CPU       3                probes          loader
  *	admissions       enum admission_place  scratch, per CPU      3                programs        programs
@@ -43,6 +44,7 @@
  *	free_filter         never full: blocks share slots
  *	tracebacks      the block is recorded without a traceback (tracebacks_dropped)
  *	mapping_starts  the mapping is not recorded (blocks_dropped)
+ *	page_leaves     the page is not recorded (pages_dropped)
  *	doorbell        nothing is lost: it only wakes the loader, which reads `processes`
  *	python_codes, python_code_records  frames of the code object have no name (python_codes_missing)
  *	unwind_objects, unwind_slabs  the file has no table (unwind_tables_missing)
@@ -62,6 +64,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "shared/bpf_types.h"
+#include "shared/page_types.h"
 #include "shared/python_calls.h"
 #include "shared/unwind_types.h"
 
@@ -260,6 +263,7 @@ BPF_MAP(blocks, HASH, BPF_F_NO_PREALLOC, 1, struct block_key, struct block);
 BPF_MAP(nursery, ARRAY, BPF_F_MMAPABLE, 1, __u32, struct nursery_place);
 BPF_MAP(handed_blocks, HASH, BPF_F_NO_PREALLOC, 1, struct handed_key, struct handed_block);
 BPF_MAP(mapping_starts, HASH, BPF_F_NO_PREALLOC, 1, struct start_key, __u64);
+BPF_MAP(page_leaves, HASH, BPF_F_NO_PREALLOC, 1, struct page_key, struct page_leaf);
 BPF_MAP(dropped_blocks, HASH, BPF_F_NO_PREALLOC, 1, struct block_key, __u64);
 BPF_MAP(free_filter, ARRAY, BPF_F_MMAPABLE, 1, __u32, __u64);
 

@@ -90,6 +90,7 @@ enum collector_domains {
 	COLLECTOR_TCMALLOC = 32,
 	COLLECTOR_MIMALLOC = 64,
 	COLLECTOR_PYTHON = 128, /* CPython's objects, with Python tracebacks, instead of the heaps of such a process */
+	COLLECTOR_PAGES = 4096, /* resident memory, by the page faults that brought it: of any program, and without the others */
 };
 
 /* The property of a process that a rule tests, as /proc shows it. */

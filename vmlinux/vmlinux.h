@@ -276,8 +276,11 @@ struct thread_info {
 	unsigned long syscall_work; /* bits of enum syscall_work_bit; kernels with the generic entry (5.11) have it */
 };
 
+#define PF_IO_WORKER 0x10 /* include/linux/sched.h */
+
 struct task_struct {
 	struct thread_info thread_info;
+	unsigned int flags; /* PF_… */
 	struct files_struct *files;
 	pid_t pid;
 	pid_t tgid;
@@ -315,5 +318,12 @@ struct bpf_iter__task {
 #ifndef BPF_NO_PRESERVE_ACCESS_INDEX
 #pragma clang attribute pop
 #endif
+
+/* include/uapi/linux/bpf_perf_event.h: the verifier knows its offsets */
+struct bpf_perf_event_data {
+	struct pt_regs regs;
+	__u64 sample_period;
+	__u64 addr;
+};
 
 #endif

@@ -150,7 +150,8 @@
 	X(python_states_missing,                                                                                                   \
 	  "tracebacks without frames of Python code: the state that CPython has of the thread was not found")                      \
 	X(blocks_amid_others,                                                                                                      \
-	  "blocks of signal handlers that interrupted their thread while it recorded another block: not recorded")
+	  "blocks of signal handlers that interrupted their thread while it recorded another block: not recorded")                   \
+	X(pages_dropped, "pages that were seen to come, but not recorded: no room, or no memory in the kernel")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,

@@ -106,6 +106,7 @@ static const struct option_choice domains[] = {
 	{ "python", "what CPython allocates, with Python tracebacks (default of attach and run for a program that "
 		    "runs CPython, if possible; the default of record is its heap and its pools of small objects)", COLLECTOR_PYTHON },
 	{ "mmap", "mmap, munmap and mremap, also by heaps: with malloc,mmap these bytes count in both domains", COLLECTOR_MMAP },
+	{ "pages", "resident memory (RSS) of any program, by the page faults that brought it; alone", COLLECTOR_PAGES },
 	{ "glibc", "this heap only; if linked statically, use malloc", COLLECTOR_GLIBC },
 	{ "musl", "this heap only; if linked statically, use malloc", COLLECTOR_MUSL },
 	{ "jemalloc", "this heap only", COLLECTOR_JEMALLOC },

@@ -247,7 +247,7 @@ static bool is_heap_domain(const struct snapshot *snapshot, uint32_t domain)
 	const char *layer;
 
 	if (domain < DOMAIN_USER)
-		return domain != DOMAIN_MAPPING;
+		return domain != DOMAIN_MAPPING && domain != DOMAIN_PAGES;
 	snprintf(key, sizeof(key), "layer.%" PRIu32, domain);
 	layer = snapshot__metadata(snapshot, key);
 	return layer && !strcmp(layer, "heap");

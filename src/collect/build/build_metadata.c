@@ -501,12 +501,14 @@ int describe_domains(struct snapshot_builder *builder, const struct target *targ
 		if (!(*at)->domain || !(*at)->is_used(target))
 			continue;
 		len += snprintf(text + len, sizeof(text) - len, "%s%s", len ? "," : "", (*at)->domain);
-		is_instead |= (*at)->hides_heap(target);
+		is_instead |= (*at)->hides_heap && (*at)->hides_heap(target);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (target->mappings.objects->domains & rows[i].domain && !(rows[i].is_heap && is_instead))
 			len += snprintf(text + len, sizeof(text) - len, "%s%s", len ? "," : "", rows[i].name);
 	if (len)
 		err = snapshot_builder__metadata(builder, "domains", text);
+	if (target->pages.state)
+		return err; /* pages are of every runtime */
 	return err ?: describe_unrecorded(builder, target, sources);
 }

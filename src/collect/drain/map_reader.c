@@ -153,8 +153,7 @@ static int read_whole_map(struct map_copy *to, int fd, bool takes, size_t key_by
 	return err > 0 ? 0 : err;
 }
 
-/* Reads a map with keys and values of these sizes. 0, the negative errno of the system call, or -ENOMEM. */
-static int map_copy_read(struct map_copy *to, int fd, size_t key_bytes, size_t value_bytes)
+int map_copy_read(struct map_copy *to, int fd, size_t key_bytes, size_t value_bytes)
 {
 	return read_whole_map(to, fd, false, key_bytes, value_bytes);
 }

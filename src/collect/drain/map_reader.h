@@ -50,6 +50,9 @@ static inline const struct traceback *drain_traceback(const struct drain *drain,
 			      i * drain->tracebacks.value_bytes);
 }
 
+/* Reads a map with keys and values of these sizes. 0, the negative errno of the system call, or -ENOMEM. */
+int map_copy_read(struct map_copy *to, int fd, size_t key_bytes, size_t value_bytes);
+
 /* The same, and deletes from the map what it read. */
 int map_copy_take(struct map_copy *copy, int fd, size_t key_bytes, size_t value_bytes);
 

@@ -10,12 +10,14 @@
 #include "collect.h"
 #include "collect/drain/map_reader.h"
 #include "shared/bpf_types.h"
+#include "shared/page_types.h"
 #include "shared/unwind_types.h"
 
 #define BLOCKS_DEFAULT (4u << 20)
 #define TRACEBACKS_DEFAULT (256u << 10)
 #define STARTS_MOST (256u << 10)
 #define REST_LEAST (64u << 10) /* without --max-memory */
+#define LEAVES_DEFAULT (1u << 20) /* of pages: 128 GiB without holes */
 
 /* How --max-memory is divided. */
 #define BLOCKS_LEAST 1024
@@ -73,7 +75,8 @@ uint64_t map_room_bytes(const struct map_room *room, uint32_t traceback_limit)
 	       hash_bytes_of(room->rest, sizeof(struct handed_key), sizeof(struct handed_block)) +
 	       hash_bytes_of(room->rest, sizeof(struct block_key), sizeof(uint64_t)) +
 	       hash_bytes_of(room->tracebacks, sizeof(uint64_t), traceback_bytes) +
-	       hash_bytes_of(room->starts, sizeof(struct start_key), sizeof(uint64_t));
+	       hash_bytes_of(room->starts, sizeof(struct start_key), sizeof(uint64_t)) +
+	       hash_bytes_of(room->leaves, sizeof(struct page_key), sizeof(struct page_leaf));
 }
 
 /* ---- numbers of entries ---- */
@@ -112,11 +115,13 @@ static uint32_t free_filter_of(const struct collector_options *options, uint32_t
  */
 static struct map_room default_room(const struct collector_options *options)
 {
-	uint32_t blocks = options->max_blocks ?: BLOCKS_DEFAULT;
+	bool has_pages = options->domains & COLLECTOR_PAGES;
+	uint32_t blocks = has_pages ? BLOCKS_LEAST : options->max_blocks ?: BLOCKS_DEFAULT;
 
 	return (struct map_room){
 		.blocks = blocks,
-		.rest = larger(blocks / REST_SHARE, REST_LEAST),
+		.rest = has_pages ? BLOCKS_LEAST : larger(blocks / REST_SHARE, REST_LEAST),
+		.leaves = !has_pages ? 1 : options->max_blocks ? options->max_blocks / LEAF_PAGES + 1 : LEAVES_DEFAULT,
 		.tracebacks = options->max_tracebacks ?: TRACEBACKS_DEFAULT,
 		.starts = options->domains & COLLECTOR_MMAP ? STARTS_MOST : 1,
 		.slabs = UNWIND_SLABS_MAX,
@@ -127,10 +132,12 @@ static struct map_room default_room(const struct collector_options *options)
 static struct map_room room_for(const struct collector_options *options, uint32_t blocks)
 {
 	uint64_t slabs = options->max_memory / SLAB_SHARE / SLAB_BYTES;
+	bool has_pages = options->domains & COLLECTOR_PAGES;
 
 	return (struct map_room){
-		.blocks = blocks,
-		.rest = blocks / REST_SHARE,
+		.blocks = has_pages ? BLOCKS_LEAST : blocks,
+		.rest = has_pages ? BLOCKS_LEAST : blocks / REST_SHARE,
+		.leaves = has_pages ? blocks : 1,
 		.tracebacks = blocks / TRACEBACK_SHARE,
 		.starts = options->domains & COLLECTOR_MMAP ? smaller(blocks, STARTS_MOST) : 1,
 		.slabs = larger(smaller(slabs, UNWIND_SLABS_MAX), SLABS_LEAST),

@@ -136,6 +136,7 @@ static int size_maps(struct allocsnap_bpf *bpf, const struct map_room *room)
 		{ bpf->maps.dropped_blocks, room->rest },
 		{ bpf->maps.tracebacks, room->tracebacks },
 		{ bpf->maps.mapping_starts, room->starts },
+		{ bpf->maps.page_leaves, room->leaves },
 		{ bpf->maps.unwind_slabs, room->slabs },
 		{ bpf->maps.free_filter, room->free_filter },
 	};

@@ -11,6 +11,7 @@
 
 #include "collect/recording/collector.h"
 #include "collect/sources/injection.h"
+#include "collect/sources/page_source.h"
 #include "collect/sources/python_books.h"
 #include "collect/sources/python_choice.h"
 #include "collect/target/block_source.h"
@@ -23,6 +24,7 @@ struct source_state {
 	uint64_t python_noted_nr; /* processes of which a note says why their Python is not recorded */
 	struct injections injections;
 	struct all_python_books python_books;
+	struct all_pages pages;
 	bool is_interval_noted; /* a note named a process whose sampler's interval cannot be written */
 };
 
@@ -30,7 +32,7 @@ struct source_state {
  * The functions of the allocators of --probe are probed with the heap's (probes_attach()): user_allocator_source reports
  * what happened to them, as the user may have misspelt a name.
  */
-extern const struct block_source sampler_source, malloc_books_source, python_source, user_allocator_source;
+extern const struct block_source sampler_source, malloc_books_source, python_source, user_allocator_source, page_source;
 
 /* Ends with NULL. */
 extern const struct block_source *const block_sources[];

@@ -119,6 +119,12 @@ struct target_heap_books {
 	struct malloc_books *state; /* the source's; NULL: none yet */
 };
 
+/* Which code made its resident memory (sources/page_source.c). */
+struct page_state;
+struct target_pages {
+	struct page_state *state; /* the source's; NULL: pages are not recorded */
+};
+
 /* Counts of what the loader could not record of a process; the kernel counts its own losses in the accounting. */
 struct target_losses {
 	uint64_t children_dropped_nr; /* children that could not be followed for lack of memory */
@@ -150,6 +156,7 @@ struct target {
 	struct target_sampler sampler;
 	struct target_python python;
 	struct target_heap_books heap_books;
+	struct target_pages pages;
 	struct late_functions late;
 	struct target_budget budget;
 	struct link_walks walks;

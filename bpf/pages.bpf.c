@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Which code made the memory that is resident: a page has the traceback of the event that brought it last. What becomes
+ * of the page is not followed here: the loader asks the kernel which pages are resident (src/process/pagemap.h).
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "account/record.bpf.h"
+#include "account/thread.bpf.h"
+#include "shared/page_types.h"
+
+const volatile __u64 pages_since_ns = 0; /* births count from here; CLOCK_MONOTONIC */
+
+static const struct page_leaf no_pages;
+
+static __always_inline struct page_leaf *leaf_at(const struct page_key *key)
+{
+	struct page_leaf *leaf = bpf_map_lookup_elem(&page_leaves, key);
+
+	if (leaf)
+		return leaf;
+	bpf_map_update_elem(&page_leaves, key, &no_pages, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&page_leaves, key);
+}
+
+static __always_inline void put_page(struct process *process, __u64 address, __u64 traceback)
+{
+	__u64 page = address >> PAGE_BITS;
+	struct page_key key = { process->image, page >> LEAF_BITS };
+	struct page_leaf *leaf = leaf_at(&key);
+
+	if (!leaf) {
+		process_count_loss(process, LOSS_pages_dropped);
+		return;
+	}
+	leaf->birth[page & (LEAF_PAGES - 1)] = (bpf_ktime_get_ns() - pages_since_ns) >> PAGE_BIRTH_BITS;
+	leaf->traceback[page & (LEAF_PAGES - 1)] = traceback;
+}
+
+/* The registers of the thread's user code, also where a system call has touched the page. */
+static __always_inline struct caller user_code(struct task_struct *task)
+{
+	const struct pt_regs *regs = (const void *)bpf_task_pt_regs(task);
+
+	return (struct caller){ PT_REGS_IP_CORE(regs), PT_REGS_SP_CORE(regs), PT_REGS_FP_CORE(regs), CALLER_EXACT };
+}
+
+static __always_inline __u64 traceback_of_page(struct process *process, struct thread *thread, struct task_struct *task)
+{
+	struct caller caller = user_code(task);
+	__u64 hash;
+
+	if (!thread || task->flags & PF_IO_WORKER)
+		return thread ? PAGE_BY_KERNEL : PAGE_UNTRACED;
+	return traceback_record(&caller, process, &thread->walk, &hash, false) ? hash : PAGE_UNTRACED;
+}
+
+/*
+ * The kernel's event of a page fault, of the recorded process's threads and of their children, before the fault is
+ * handled. Faults that may not be handled (a program's own read of user memory) make no event.
+ */
+SEC("perf_event")
+int page_fault(struct bpf_perf_event_data *ctx)
+{
+	bool is_bystander;
+	struct thread *thread = own_thread(&is_bystander);
+	struct process *process = is_bystander ? NULL : process_of_thread(thread);
+
+	if (process && is_recording(process))
+		put_page(process, ctx->addr, traceback_of_page(process, thread, bpf_get_current_task_btf()));
+	return 0;
+}
+
+/* ---- memory that goes and moves: what events brought is no longer there ---- */
+
+#define LEAVES_AT_ONCE (1 << 16) /* 8 GiB: a larger room is mostly a reservation, where nothing was before */
+#define MOVES_AT_ONCE (1 << 16)	 /* pages: of a larger range the rest loses its events */
+
+struct page_range {
+	__u64 image;
+	__u64 first, nr; /* pages */
+	__u64 from;	 /* the page that moves to the first one */
+};
+
+static long forget_in_leaf(__u32 i, void *range_)
+{
+	const struct page_range *range = range_;
+	struct page_key key = { range->image, (range->first >> LEAF_BITS) + i };
+	struct page_leaf *leaf = bpf_map_lookup_elem(&page_leaves, &key);
+
+	for (__u64 at = 0; leaf && at < LEAF_PAGES; at++)
+		if ((key.leaf << LEAF_BITS | at) - range->first < range->nr)
+			leaf->traceback[at] = PAGE_UNSEEN;
+	return 0;
+}
+
+static long move_page(__u32 i, void *range_)
+{
+	const struct page_range *range = range_;
+	__u64 from = range->from + i, to = range->first + i;
+	struct page_key key = { range->image, from >> LEAF_BITS };
+	struct page_leaf *leaf = bpf_map_lookup_elem(&page_leaves, &key), *to_leaf;
+	__u64 traceback = leaf ? leaf->traceback[from & (LEAF_PAGES - 1)] : PAGE_UNSEEN;
+
+	if (!leaf || traceback == PAGE_UNSEEN)
+		return 0;
+	leaf->traceback[from & (LEAF_PAGES - 1)] = PAGE_UNSEEN;
+	key.leaf = to >> LEAF_BITS;
+	to_leaf = leaf_at(&key);
+	if (!to_leaf)
+		return 0;
+	to_leaf->birth[to & (LEAF_PAGES - 1)] = leaf->birth[from & (LEAF_PAGES - 1)];
+	to_leaf->traceback[to & (LEAF_PAGES - 1)] = traceback;
+	return 0;
+}
+
+#define NR_MREMAP 25
+
+/* For an mremap that asked for exactly this room, which is then where the pages go. */
+static __always_inline void move_pages(struct page_range *range)
+{
+	const struct pt_regs *regs = (const void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	__u64 from = BPF_CORE_READ(regs, di), old = BPF_CORE_READ(regs, si), new = BPF_CORE_READ(regs, dx), nr;
+
+	if (BPF_CORE_READ(regs, orig_ax) != NR_MREMAP || (new + PAGE_BYTES - 1) >> PAGE_BITS != range->nr)
+		return;
+	range->from = from >> PAGE_BITS;
+	nr = ((old < new ? old : new) + PAGE_BYTES - 1) >> PAGE_BITS;
+	bpf_loop(nr < MOVES_AT_ONCE ? nr : MOVES_AT_ONCE, move_page, range, 0);
+}
+
+/* The kernel has found room for a mapping. Nothing is resident there, whatever came there before. */
+SEC("tp_btf/vm_unmapped_area")
+int page_room_found(__u64 *ctx)
+{
+	const struct vm_unmapped_area_info *info = (const void *)ctx[1];
+	__u64 address = ctx[0];
+	struct process *process = current_process();
+	struct page_range range = { .first = address >> PAGE_BITS };
+	__u64 nr;
+
+	if (!process || (long)address < 0)
+		return 0;
+	range.image = process->image;
+	range.nr = info->length >> PAGE_BITS;
+	nr = ((range.first + range.nr - 1) >> LEAF_BITS) - (range.first >> LEAF_BITS) + 1;
+	bpf_loop(nr < LEAVES_AT_ONCE ? nr : LEAVES_AT_ONCE, forget_in_leaf, &range, 0);
+	move_pages(&range);
+	return 0;
+}

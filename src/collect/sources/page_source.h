@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_SOURCES_PAGE_SOURCE_H
+#define ALLOCSNAP_COLLECT_SOURCES_PAGE_SOURCE_H
+
+/*
+ * Resident memory as a source of blocks: which code brought the pages that are there (bpf/pages.bpf.c, page_join.h).
+ *
+ *	attach: events of its threads ──► check: what is resident already ──► account opens
+ *	pass:   what is resident ──► what events brought ──► blocks and sums; leaves without a resident page go
+ *
+ * The pages are read before the leaves, so that each page that is resident has its event.
+ */
+
+#include <stdbool.h>
+
+#include "collect/sources/page_events.h"
+
+/* The state of all processes. */
+struct all_pages {
+	bool is_wanted;
+	struct page_events events; /* where every process is recorded */
+};
+
+#endif

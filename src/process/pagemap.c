@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "process/pagemap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "process/proc.h"
+
+void page_runs_release(struct page_runs *runs)
+{
+	free(runs->run);
+	*runs = (struct page_runs){};
+}
+
+static int add_run(struct page_runs *runs, uint64_t start, uint64_t end, uint32_t kind)
+{
+	struct page_run *last = runs->run_nr ? &runs->run[runs->run_nr - 1] : NULL;
+	const struct page_run run = { start, end, kind };
+
+	if (!last || last->end != start || last->kind != kind)
+		return array_push(runs, run, run);
+	last->end = end;
+	return 0;
+}
+
+static int open_pagemap(pid_t pid)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? errno == ENOENT ? -ESRCH : -errno : fd;
+}
+
+/* ---- PAGEMAP_SCAN; include/uapi/linux/fs.h of 6.7 ---- */
+
+#define IS_FILE (1 << 2) /* or shared memory */
+#define IS_PRESENT (1 << 3)
+#define IS_SWAPPED (1 << 4)
+#define IS_PFNZERO (1 << 5)
+#define IS_HUGE (1 << 6)
+
+struct region {
+	uint64_t start, end, categories;
+};
+
+struct scan {
+	uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+	uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+#define PAGEMAP_SCAN_IOCTL _IOWR('f', 16, struct scan)
+
+#define REGIONS 4096
+#define ADDRESSES_END ((UINT64_C(1) << 47) - PAGE_BYTES) /* of user memory */
+
+static int add_region(struct page_runs *runs, const struct region *region)
+{
+	uint32_t kind = (region->categories & IS_SWAPPED ? PAGES_SWAPPED : 0) |
+			(region->categories & IS_HUGE ? PAGES_HUGE : 0);
+
+	if (!(region->categories & IS_PFNZERO))
+		return add_run(runs, region->start, region->end, kind);
+	runs->zero_bytes += region->end - region->start;
+	return 0;
+}
+
+/*
+ * -ENOTTY: this kernel does not have it. walk_end is no help: after a walk to the end it is where the kernel's own buffer was
+ * full last.
+ */
+static int scan_regions(int fd, struct page_runs *runs)
+{
+	struct region *region = calloc(REGIONS, sizeof(*region));
+	struct scan scan = {
+		.size = sizeof(scan), .end = ADDRESSES_END, .vec = (uintptr_t)region, .vec_len = REGIONS,
+		.category_inverted = IS_FILE, .category_mask = IS_FILE, .category_anyof_mask = IS_PRESENT | IS_SWAPPED,
+		.return_mask = IS_PRESENT | IS_SWAPPED | IS_PFNZERO | IS_HUGE,
+	};
+	int err = region ? 0 : -ENOMEM, nr = REGIONS;
+
+	while (!err && nr == REGIONS) {
+		nr = ioctl(fd, PAGEMAP_SCAN_IOCTL, &scan);
+		if (nr < 0)
+			err = -errno;
+		for (int i = 0; i < nr && !err; i++)
+			err = add_region(runs, &region[i]);
+		if (nr > 0)
+			scan.start = region[nr - 1].end;
+	}
+	free(region);
+	return err;
+}
+
+/* ---- a word for each page ---- */
+
+#define WORDS 65536
+#define WORD_PRESENT (UINT64_C(1) << 63)
+#define WORD_SWAPPED (UINT64_C(1) << 62)
+#define WORD_FILE (UINT64_C(1) << 61)
+
+static int add_page_word(struct page_runs *runs, uint64_t address, uint64_t word)
+{
+	if (!(word & (WORD_PRESENT | WORD_SWAPPED)) || word & WORD_FILE)
+		return 0;
+	return add_run(runs, address, address + PAGE_BYTES, word & WORD_PRESENT ? 0 : PAGES_SWAPPED);
+}
+
+static int read_mapping_words(int fd, const struct maps_line *line, uint64_t *word, struct page_runs *runs)
+{
+	uint64_t at = line->start;
+	int err = 0;
+
+	while (at < line->end && !err) {
+		size_t nr = (line->end - at) / PAGE_BYTES;
+		ssize_t got = pread(fd, word, (nr < WORDS ? nr : WORDS) * sizeof(*word), at / PAGE_BYTES * sizeof(*word));
+
+		if (got < (ssize_t)sizeof(*word))
+			return got < 0 ? -errno : 0;
+		for (ssize_t i = 0; i < got / (ssize_t)sizeof(*word) && !err; i++, at += PAGE_BYTES)
+			err = add_page_word(runs, at, word[i]);
+	}
+	return err;
+}
+
+static int read_all_words(pid_t pid, int fd, struct page_runs *runs)
+{
+	uint64_t *word = calloc(WORDS, sizeof(*word));
+	char *text = proc_text(pid, "maps"), *rest = text, *one;
+	struct maps_line line;
+	int err = word && text ? 0 : -ENOMEM;
+
+	runs->counts_zero_pages = true;
+	while (!err && (one = strsep(&rest, "\n")))
+		if (maps_parse_line(one, &line) && line.end <= ADDRESSES_END)
+			err = read_mapping_words(fd, &line, word, runs);
+	free(text);
+	free(word);
+	return err;
+}
+
+/* A process without memory has no pages, and one with memory has some. */
+static int finish_runs(int fd, int err, struct page_runs *runs)
+{
+	close(fd);
+	if (!err && !runs->run_nr)
+		err = -ESRCH;
+	if (err)
+		page_runs_release(runs);
+	return err;
+}
+
+int page_runs_read_pagemap(pid_t pid, struct page_runs *ret)
+{
+	int fd = open_pagemap(pid);
+
+	page_runs_release(ret);
+	return fd < 0 ? fd : finish_runs(fd, read_all_words(pid, fd, ret), ret);
+}
+
+int page_runs_read(pid_t pid, struct page_runs *ret)
+{
+	int fd = open_pagemap(pid), err;
+
+	page_runs_release(ret);
+	if (fd < 0)
+		return fd;
+	err = scan_regions(fd, ret);
+	if (err != -ENOTTY)
+		return finish_runs(fd, err, ret);
+	close(fd);
+	return page_runs_read_pagemap(pid, ret);
+}

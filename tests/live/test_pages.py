@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The domain of pages: a program with known pages, and programs of any runtime, beside the kernel's own numbers."""
+import collections
+import pathlib
+import signal
+
+import harness
+from harness import check, check_equal, losses_of, wait_for
+
+PAGE, KIB = 4096, 1 << 10
+PARTS = ("traced", "older", "inherited", "by_kernel", "unattributed")
+
+# {function: resident pages} of workloads/pages.c, as page faults show them. What no fault brings is in NOT_BY_FAULTS.
+BY_FAULTS = {
+    "some": 500, "not_needed": 700, "unmapped": 600, "touched_again": 150, "move": 100, "of_brk": 400,
+    "read_then_written": 250, "by_system_call": 320, "of_file": 130, "huge": 512, "of_thread": 90,
+    "to_copy": 412, "copy_in_parent": 100, "to_grow": 300,
+}
+NOT_BY_FAULTS = {"to_move": 800, "populated": 700, "locked": 20, "by_another": 75, "fill_hole": 300}
+OLDER = 333
+OTHER_PAGES = 80  # of the program's start, of libraries and stacks
+
+
+def pages_by_function(bench, path):
+    """{function: pages}, of the functions of the workload; the others' pages are under None."""
+    pages = collections.Counter()
+    for row in bench.stats(path, "--group-by", "traceback")["statistics"]:
+        names = [frame.get("function") for frame in row["traceback"][:2]]  # a system call's is its caller
+        known = [name for name in names if name in BY_FAULTS or name in NOT_BY_FAULTS or name == "copy_in_child"]
+        pages[known[0] if known else None] += row["size"] // PAGE
+    return pages
+
+
+def numbers_of(shown):
+    """The sums of the snapshot; each resident page is in one of them."""
+    numbers = {key[6:-6]: int(value) for key, value in shown["metadata"].items()
+               if key.startswith("pages_") and key.endswith("_bytes")}
+    check_equal(sum(numbers[part] for part in PARTS), numbers["rss_anon"], "the sum of the parts")
+    check_equal(shown["traced_memory"]["current"], numbers["traced"], "the blocks")
+    return numbers
+
+
+def rss_anon(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * KIB
+    return 0
+
+
+@harness.core
+def test_pages_are_known(bench):
+    """Each function's pages, to the page; all of them together are RssAnon, to the page."""
+    program, recording = bench.recorded("pages", "--domain", "pages")
+    program.order("go")
+    path = recording.snapshot()
+    shown = bench.show(path)
+    numbers = numbers_of(shown)
+    check_equal(numbers["rss_anon"], rss_anon(program.pid), "RssAnon")
+    pages = pages_by_function(bench, path)
+    check(pages.pop(None, 0) <= OTHER_PAGES, "pages of no function of the program")
+    check_equal(dict(pages), BY_FAULTS, "pages")
+    check(0 <= numbers["older"] // PAGE - OLDER <= OTHER_PAGES, f"{numbers['older']} bytes are older")
+    unseen = sum(NOT_BY_FAULTS.values())
+    check(0 <= numbers["unattributed"] // PAGE - unseen <= OTHER_PAGES, f"{numbers['unattributed']} bytes by nobody")
+    check_equal((numbers["spread"], numbers["zero"]), (511 * PAGE, 250 * PAGE), "of a huge page, and zeros")
+    check_equal(losses_of(shown).get("pages_dropped", 0), 0, "losses")
+
+
+def test_pages_of_a_child(bench):
+    """A recorded child has its own copies; the rest is inherited."""
+    program, recording = bench.recorded("pages", "--domain", "pages", "--follow-forks")
+    _, done = program.order("go")
+    anon = rss_anon(done["child"])
+    path, = [path for path in recording.end(signal.SIGINT) if f".{done['child']}/" in path]
+    numbers = numbers_of(bench.show(path))
+    check_equal(numbers["rss_anon"], anon, "RssAnon")
+    check_equal(pages_by_function(bench, path)["copy_in_child"], 64, "copies")
+    check(numbers["inherited"] // PAGE > 4000, f"{numbers['inherited']} bytes are inherited")
+    check_equal((numbers["older"], numbers["unattributed"]), (0, 0), "other pages")
+
+
+def test_pages_of_a_run_from_its_start(bench):
+    """The last snapshot of a program that has ended has what it brought, and says that it is not what was resident."""
+    folder = f"{bench.folder}/run"
+    bench.allocsnap("run", "--domain", "pages", "-o", folder, "--", "/usr/bin/python3", "-c",
+                    "held = bytearray(40 << 20); gone = bytearray(8 << 20); del gone")
+    path, = [str(path) for path in pathlib.Path(folder).rglob("*.snap")]
+    shown = bench.show(path)
+    check_equal(shown["metadata"]["pages_scan"], "none", "what was resident")
+    check(48 << 20 <= shown["traced_memory"]["current"] < 80 << 20, f"{shown['traced_memory']} was brought")
+
+
+def test_pages_stay_with_an_exec(bench):
+    """The program after an exec has its own pages, and none of the program's before."""
+    shell = bench.start(["sh", "-c", "read line; exec /usr/bin/python3 -c 'held = bytearray(40 << 20); input()'"])
+    recording = bench.attach([shell], "--domain", "pages")
+    shell.write("\n")
+    wait_for(lambda: rss_anon(shell.pid) > 40 << 20, "its memory")
+    numbers = numbers_of(bench.show(recording.snapshot()))
+    check(numbers["traced"] >= 40 << 20 and not numbers["older"], f"{numbers}")
+
+
+@harness.rows({"another": ("malloc,pages",), "budget": ("pages", "--max-overhead", "5"),
+               "size": ("pages", "--min-size", "64")})
+def test_pages_are_recorded_alone(bench, domain, *options):
+    """A page and a block are the same memory, and would be added up."""
+    _, said = bench.allocsnap("attach", "1", "--domain", domain, *options, status=1)
+    check("--domain pages goes without" in said, said)
