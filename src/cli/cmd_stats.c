@@ -20,6 +20,7 @@
 #include "render/caveats.h"
 #include "render/facts.h"
 #include "render/formats.h"
+#include "render/page_facts.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_identity.h"
 
@@ -488,6 +489,8 @@ static size_t make_warnings(const struct snapshot *snapshot, const struct engine
 		log_cut("warning: %s", line[nr++].text);
 	if (unseen_start_warning(snapshot, &line[nr]))
 		log_cut("warning: %s", line[nr++].text);
+	if (snapshot_has_pages(snapshot)) /* text has it below the total */
+		reason_set(&line[nr++], 0, "%s", PAGES_MEANING);
 	return nr;
 }
 

@@ -19,7 +19,7 @@
 
 struct doctor {
 	struct emitter *out;
-	bool is_verbose;
+	bool is_verbose, records_pages;
 	const char *heading; /* of the list; NULL: it has none, or text has it already */
 };
 
@@ -308,6 +308,17 @@ static void emit_unseen(struct doctor *doctor, const struct diagnosed_process *p
 			emit_line(out, "      to do: %s", unseen->todo);
 	}
 	emit_end(out);
+}
+
+/* For a process of which something important would not be seen. */
+static void emit_pages_instead(struct doctor *doctor, const struct diagnosed_process *process)
+{
+	bool is_needed = !process->records || array_any(process->unseen_nr, i, process->unseen[i].is_grave);
+
+	emit_bool(doctor->out, "records_pages", doctor->records_pages);
+	if (doctor->records_pages && is_needed && !process->is_kernel_thread)
+		emit_line(doctor->out, "  %-*s can be recorded, by the code that needed each page first, whatever allocates it: "
+			  "--domain pages", NAME_WIDTH, "its RSS");
 }
 
 static void emit_allocators(struct doctor *doctor, const struct diagnosed_process *process)
@@ -621,6 +632,7 @@ static void emit_diagnosed_process(struct doctor *doctor, const struct diagnosed
 		emit_known(out, "injection_refused", process->not_injected.text);
 	emit_notes(out, process);
 	emit_unseen(doctor, process);
+	emit_pages_instead(doctor, process);
 	emit_allocators(doctor, process);
 	emit_diagnosed_probes(doctor, process);
 	emit_injection(doctor, process);
@@ -634,7 +646,9 @@ static void emit_diagnosed_process(struct doctor *doctor, const struct diagnosed
 int doctor_put(FILE *file, const struct diagnosis *diagnosis, bool is_verbose, bool is_json)
 {
 	struct emitter out = emit_to(file, is_json);
-	struct doctor doctor = { .out = &out, .is_verbose = is_verbose };
+	struct doctor doctor = {
+		.out = &out, .is_verbose = is_verbose, .records_pages = diagnosis->machine.records_pages,
+	};
 
 	emit_text(&out, "schema", "allocsnap.doctor/1");
 	emit_bool(&out, "records", diagnosis__records(diagnosis));

@@ -108,6 +108,7 @@ struct leak_verdict {
 	double allocated, live;
 	uint64_t gone; /* blocks seen to be freed, at any age */
 	bool by_pools; /* what survives are pools of CPython, and what was allocated are objects, estimated */
+	bool by_pages; /* they are resident pages: it is LEAK_GROWS in place of LEAK_SURE and LEAK_LIKELY */
 };
 
 /* Lines that may leak are shown among those that do: the most bytes a minute come first. Births alone are no such verdict. */

@@ -214,6 +214,26 @@ static void find_pools(struct leaks *leaks)
 		mark_pools(leaks, leaks->caller[i].domain, &leaks->caller[i].verdict);
 }
 
+/* Code that needs fresh pages may do so because other code keeps the ones from before: growth is no leak of its own. */
+static void mark_pages(struct leak_verdict *verdict)
+{
+	verdict->by_pages = true;
+	verdict->least_bytes_per_s = 0;
+	if (verdict->kind <= LEAK_LIKELY)
+		verdict->kind = LEAK_GROWS;
+}
+
+static void find_pages(struct leaks *leaks)
+{
+	for (size_t i = 0; i < leaks->line_nr; i++) {
+		leaks->kind_nr[leaks->line[i].verdict.kind]--;
+		mark_pages(&leaks->line[i].verdict);
+		leaks->kind_nr[leaks->line[i].verdict.kind]++;
+	}
+	for (size_t i = 0; i < leaks->caller_nr; i++)
+		mark_pages(&leaks->caller[i].verdict);
+}
+
 static int judge_recording(struct leaks *leaks, struct leak_tally *tally, const struct leak_recording *recording,
 			   const struct engine_options *options, struct reason *why)
 {
@@ -223,6 +243,8 @@ static int judge_recording(struct leaks *leaks, struct leak_tally *tally, const 
 	err = err ?: leak_lines_make(leaks, tally, options, why);
 	if (!err && snapshot_samples_pools(leaks->last))
 		find_pools(leaks);
+	if (!err && leaks_are_of_pages(leaks->last))
+		find_pages(leaks);
 	err = err ?: leak_bundles_make(leaks);
 	leaks->window = tally->window;
 	leaks->window.snapshot_ns = NULL;
@@ -319,6 +341,8 @@ enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
 		return LEAK_UNJUDGED_DOUBTED;
 	if (leaks->unborn > leaks->block_nr / 20)
 		return LEAK_UNJUDGED_UNBORN;
+	if (leaks_are_of_pages(leaks->last))
+		return LEAK_UNJUDGED_PAGES;
 	if (leaks_untraced_growth(leaks) > 0 && leaks_find_untraced(leaks).kind == LEAK_UNTRACED_NAMED)
 		return LEAK_UNJUDGED_UNTRACED; /* also without gaps */
 	if (leaks->window.gaps_ns > leaks->window.span_ns / 100)

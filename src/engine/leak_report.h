@@ -99,6 +99,7 @@ enum leak_unjudged {
 	LEAK_UNJUDGED_UNTRACED,	 /* most growth of RSS is in no traced block; the rest is judged */
 	LEAK_UNJUDGED_SAMPLES,	 /* most growth of RSS is in no sample, but there are too few to say that it is not traced */
 	LEAK_UNJUDGED_SNAPSHOTS, /* too few of them: births alone make at most LEAK_LIKELY */
+	LEAK_UNJUDGED_PAGES,	 /* resident pages show what grew, and not who keeps it */
 	LEAK_UNJUDGED_NR,
 };
 

@@ -72,6 +72,8 @@ bool has_kept_lines(const struct snapshot *snapshot)
 
 unsigned int leak_recording_hints(const struct snapshot *snapshot)
 {
+	if (leaks_are_of_pages(snapshot))
+		return 1u << LEAK_HINT_PAGES;
 	return has_kept_lines(snapshot) ? 1u << LEAK_HINT_KEPT_LINES :
 	       snapshot_samples_pools(snapshot) ? 1u << LEAK_HINT_POOLS : 0;
 }
@@ -121,6 +123,11 @@ double leaks_untraced_growth(const struct leaks *leaks)
 double leaks_missed_growth(const struct leaks *leaks)
 {
 	return samples_may_explain(leaks) ? unexplained_growth(leaks) : 0;
+}
+
+bool leaks_are_of_pages(const struct snapshot *snapshot)
+{
+	return snapshot__metadata(snapshot, "pages_by");
 }
 
 bool has_heap_beside(const struct snapshot *snapshot)

@@ -17,10 +17,11 @@ enum leak_runtime {
 /* Hints about the lines of a recording, and about code that a runtime runs: 1 << enum leak_runtime. */
 #define LEAK_HINT_KEPT_LINES LEAK_RUNTIME_NR
 #define LEAK_HINT_POOLS (LEAK_HINT_KEPT_LINES + 1)
-#define LEAK_HINT_NAMELESS (LEAK_HINT_POOLS + 1) /* a row is a place of a file without names */
+#define LEAK_HINT_PAGES (LEAK_HINT_POOLS + 1)
+#define LEAK_HINT_NAMELESS (LEAK_HINT_PAGES + 1) /* a row is a place of a file without names */
 #define LEAK_HINT_NR (LEAK_HINT_NAMELESS + 1)
 
-/* Hints about each line of a recording, by any snapshot of it: bits 1 << LEAK_HINT_KEPT_LINES and 1 << LEAK_HINT_POOLS. */
+/* Hints about each line of a recording, by any snapshot of it: bits 1 << LEAK_HINT_KEPT_LINES to 1 << LEAK_HINT_PAGES. */
 unsigned int leak_recording_hints(const struct snapshot *snapshot);
 
 /* Whether objects of Python in memory that a free list has kept have the line of the first object there. */
@@ -31,6 +32,9 @@ bool has_kept_lines(const struct snapshot *snapshot);
  * address and with other calls inlined: then the same call has another traceback.
  */
 bool leak_passes_made_code(const struct snapshot *snapshot, uint32_t traceback);
+
+/* Whether the blocks are resident pages. */
+bool leaks_are_of_pages(const struct snapshot *snapshot);
 
 /* Whether Python's pools are recorded beside the heap, and not in its place. */
 bool has_heap_beside(const struct snapshot *snapshot);

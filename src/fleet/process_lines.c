@@ -186,6 +186,7 @@ static enum fleet_unjudged fleet_unjudged_of(enum leak_unjudged unjudged)
 		[LEAK_UNJUDGED_UNTRACED] = FLEET_UNJUDGED_UNTRACED,
 		[LEAK_UNJUDGED_SAMPLES] = FLEET_UNJUDGED_SAMPLES,
 		[LEAK_UNJUDGED_SNAPSHOTS] = FLEET_UNJUDGED_SNAPSHOTS,
+		[LEAK_UNJUDGED_PAGES] = FLEET_UNJUDGED_PAGES,
 	};
 
 	return same[unjudged];

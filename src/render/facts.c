@@ -15,6 +15,7 @@
 #include "render.h"
 #include "render/clean.h"
 #include "render/emitter.h"
+#include "render/page_facts.h"
 #include "shared/bpf_types.h"
 #include "snapshot.h"
 
@@ -141,7 +142,8 @@ struct snapshot_facts snapshot_facts(const struct snapshot *snapshot)
 	}
 	facts.current_bytes = add_bytes_beyond(facts.current_bytes, bytes);
 	facts.blocks = add_bytes_beyond(tables->trace_nr, blocks);
-	facts.has_peak = snapshot_has_counter(snapshot, "peak_bytes") && !snapshot__metadata(snapshot, "books_bytes");
+	facts.has_peak = snapshot_has_counter(snapshot, "peak_bytes") && !snapshot__metadata(snapshot, "books_bytes") &&
+			 !snapshot_has_pages(snapshot);
 	facts.peak_bytes = snapshot__counter(snapshot, "peak_bytes");
 	if (facts.peak_bytes < facts.current_bytes)
 		facts.peak_bytes = facts.current_bytes;
@@ -274,11 +276,12 @@ bool domains_overlap(const struct snapshot *snapshot)
 	return has_heap && has_other;
 }
 
+/* The bytes of the heap's blocks, or of pages, which no heap's blocks are beside. */
 static uint64_t heap_blocks_bytes(const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	bool counts = false, has_pages = snapshot_has_pages(snapshot);
 	uint32_t latest = DOMAIN_MAPPING;
-	bool counts = false;
 	uint64_t bytes = 0;
 	double beyond = 0;
 
@@ -286,7 +289,7 @@ static uint64_t heap_blocks_bytes(const struct snapshot *snapshot)
 		uint32_t domain = tables->trace_domain ? tables->trace_domain[i] : 0;
 
 		if (domain != latest)
-			counts = is_heap_domain(snapshot, domain);
+			counts = has_pages ? domain == DOMAIN_PAGES : is_heap_domain(snapshot, domain);
 		latest = domain;
 		if (!counts)
 			continue;
@@ -299,7 +302,8 @@ static uint64_t heap_blocks_bytes(const struct snapshot *snapshot)
 /* A filtered snapshot has part of the blocks, which says nothing about the rest. */
 static bool is_reconcilable(const struct snapshot *snapshot)
 {
-	return snapshot__metadata(snapshot, "rss_files_bytes") && !snapshot__metadata(snapshot, "filters");
+	return snapshot__metadata(snapshot, "rss_files_bytes") && !snapshot__metadata(snapshot, "filters") &&
+	       !snapshot_has_pages(snapshot);
 }
 
 struct rss_facts rss_facts(const struct snapshot *snapshot)
@@ -409,6 +413,8 @@ int render_rss(FILE *file, const struct snapshot *snapshot, const char *margin)
 	struct emitter out = emit_to(file, false);
 	struct rss_facts facts = rss_facts(snapshot);
 
+	if (snapshot_has_pages(snapshot) && !snapshot__metadata(snapshot, "filters"))
+		return render_pages(file, snapshot, margin);
 	if (!facts.is_known)
 		return 0;
 	put_sum(&out, &facts, margin);
@@ -488,7 +494,8 @@ int render_rss_diff(FILE *out, const struct snapshot *old, const struct snapshot
 		return 0;
 	if (grown > 0 && rss.traced >= 0)
 		snprintf(share, sizeof(share), ": %.0f %% of that", 100 * rss.traced / grown);
-	return put_line(out, "RSS %s → %s (%s); traced heap blocks %s%s", format_size(text[0], rss.before, false),
+	return put_line(out, "RSS %s → %s (%s); %s %s%s", format_size(text[0], rss.before, false),
 			format_size(text[1], rss.after, false), format_size(text[2], grown, true),
+			snapshot_has_pages(new) ? "pages by code" : "traced heap blocks",
 			format_size(text[3], rss.traced, true), share);
 }

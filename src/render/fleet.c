@@ -214,6 +214,7 @@ static const struct {
 	[FLEET_UNJUDGED_UNTRACED] = { "untraced", "with growth that no traced block explains" },
 	[FLEET_UNJUDGED_SAMPLES] = { "samples", "with too few samples" },
 	[FLEET_UNJUDGED_SNAPSHOTS] = { "snapshots", "with fewer than four snapshots" },
+	[FLEET_UNJUDGED_PAGES] = { "pages", "of which pages show what grew" },
 	[FLEET_UNJUDGED_DROPPED] = { "dropped", "with too many dropped blocks" },
 	[FLEET_UNJUDGED_UNBORN] = { "unborn", "without births" },
 	[FLEET_UNJUDGED_DOUBTED] = { "doubted", "whose own sampler is wrong" },

@@ -14,6 +14,7 @@
 #include "render/caveats.h"
 #include "render/clean.h"
 #include "render/facts.h"
+#include "render/page_facts.h"
 #include "snapshot.h"
 
 #define SECOND 1e9
@@ -193,7 +194,9 @@ static void put_innocence(FILE *out, const struct leak_verdict *verdict)
 	char clock[CLOCK_TEXT_MAX], size[SIZE_TEXT_MAX];
 
 	size_text(size, verdict->bytes, false);
-	if (verdict->kind == LEAK_GROWS)
+	if (verdict->kind == LEAK_GROWS && verdict->by_pages)
+		fprintf(out, "grew by %s of resident pages: this code needed fresh memory, as it, or other code, keeps what there was", size);
+	else if (verdict->kind == LEAK_GROWS)
 		fprintf(out, "one block, or a few, reallocated and larger %" PRIu32 " times, now %s: often the list or table "
 			"of something that leaks", verdict->periods, size);
 	else if (verdict->kind == LEAK_YOUNG)
@@ -322,7 +325,8 @@ const char *untraced_words(const struct untraced_growth *growth)
 {
 	static const char *const words[LEAK_UNTRACED_NR] = {
 		[LEAK_UNTRACED_UNKNOWN] = "it may be mappings ('--domain malloc,mmap'), an allocator or a runtime that is not "
-					  "recorded ('doctor PID' names those), or older memory that was touched only now",
+					  "recorded ('doctor PID' names those), or older memory that was touched only now; "
+					  "'--domain pages' names the code that needed it",
 		[LEAK_UNTRACED_SMALL_OBJECTS] = "Python takes its small objects from arenas: '--domain python' traces each "
 						"object; where that is refused, '--domain malloc,mmap' shows what takes new "
 						"arenas, and with PYTHONMALLOC=malloc in its environment each object is traced",
@@ -391,6 +395,8 @@ const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged 
 		snprintf(text, LEAK_UNJUDGED_MAX, "%" PRIu32 " snapshot%s; at least %d are needed", nr, nr == 1 ? "" : "s",
 			 LEAK_SNAPSHOTS_LEAST);
 		return text;
+	case LEAK_UNJUDGED_PAGES:
+		return PAGES_MEANING;
 	case LEAK_JUDGED:
 	case LEAK_UNJUDGED_NR:
 		break;
@@ -405,6 +411,7 @@ static const char *const leak_hint[LEAK_HINT_NR] = {
 	[LEAK_HINT_KEPT_LINES] = KEPT_LINES_TEXT,
 	[LEAK_HINT_POOLS] = "a pool of Python's small objects counts for the line that took it, also if another line keeps what is "
 			    "in it: 'leaks PID --inject=exact' judges each object, or 'leaks PID --domain python', which slows it",
+	[LEAK_HINT_PAGES] = "pages show what grew; 'leaks PID --domain malloc' names the lines that leak, of Python '--domain python'",
 	[LEAK_HINT_NAMELESS] = NAMELESS_TEXT,
 	[LEAK_RUNTIME_PYTHON] = "Python code calls what leaks: '--domain python' names its lines; where that is refused, run "
 				"it with 'python3 -X tracemalloc': tracemalloc-to-json reads its snapshots",

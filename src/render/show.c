@@ -17,6 +17,7 @@
 #include "render/facts.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
+#include "render/page_facts.h"
 #include "render/readable_name.h"
 #include "render/statistic_text.h"
 #include "snapshot.h"
@@ -167,6 +168,8 @@ static void put_python_view(struct emitter *out, const struct snapshot *snapshot
 	const char *why_not = snapshot__metadata(snapshot, "python_not_recorded");
 	const char *exe = snapshot__metadata(snapshot, "exe") ?: "", *slash = strrchr(exe, '/');
 
+	if (snapshot_has_pages(snapshot))
+		return;
 	if (has_heap_beside(snapshot))
 		emit_line(out, "  the heap of the process, and pools of Python's small objects, at Python's lines; for "
 			  "each object: 'leaks PID', or --domain python");
@@ -224,7 +227,7 @@ static void put_rss(struct emitter *out, const struct snapshot *snapshot)
 {
 	if (!emits_text(out))
 		return;
-	if (rss_facts(snapshot).is_known)
+	if (rss_facts(snapshot).is_known || snapshot_has_pages(snapshot))
 		emit_err(out, render_rss(out->file, snapshot, "  "));
 	else if (snapshot__metadata(snapshot, "rss_bytes"))
 		emit_err(out, render_traced(out->file, snapshot, "  "));
@@ -247,8 +250,10 @@ static void emit_memory(struct emitter *out, const struct snapshot *snapshot, co
 	if (facts->has_peak)
 		emit_bytes(out, "peak", facts->peak_bytes);
 	emit_end(out);
-	if (out->is_json)
+	if (out->is_json) {
 		emit_rss(out, snapshot);
+		emit_pages(out, snapshot);
+	}
 	emit_uint(out, "blocks", facts->blocks);
 	emit_line(out, SHOW_NAME "%" PRIu64, "blocks", facts->blocks);
 	put_estimated_from(out, snapshot, facts);
@@ -503,11 +508,12 @@ void emit_tracebacks(struct emitter *out, const struct snapshot_facts *facts)
 
 /* ---- counters --------------------------------------------------------------------------------- */
 
-/* Text leaves out losses of 0. */
+/* Text leaves out losses of 0, and of pages what counts calls of allocators. */
 static void emit_counters(struct emitter *out, const char *heading, const struct snapshot *snapshot,
 			  enum snap_counter_kind kind)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	bool has_zeros = kind != SNAP_LOST && !snapshot_has_pages(snapshot);
 	uint32_t nr = 0, shown = 0;
 
 	emit_section(out, heading, heading);
@@ -519,7 +525,7 @@ static void emit_counters(struct emitter *out, const char *heading, const struct
 			continue;
 		nr++;
 		emit_uint(out, name, counter->value);
-		if (kind == SNAP_LOST && !counter->value)
+		if (!has_zeros && !counter->value)
 			continue;
 		shown++;
 		emit_line(out, SHOW_NAME "%-12" PRIu64 " %s", name, counter->value,

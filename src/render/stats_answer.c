@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/terminal.h"
 #include "base/units.h"
 #include "engine.h"
@@ -14,6 +15,7 @@
 #include "render/facts.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
+#include "render/page_facts.h"
 #include "render/readable_name.h"
 #include "render/source_tree.h"
 #include "render/statistic_text.h"
@@ -287,6 +289,12 @@ static void put_overlap(struct emitter *out, const struct report *report)
 			  "--group-by domain shows each");
 }
 
+static void put_meaning_of_pages(struct emitter *out, const struct report *report)
+{
+	if (array_any(report->snapshot_nr, i, snapshot_has_pages(report->snapshot[i])))
+		emit_line(out, "%s", PAGES_MEANING);
+}
+
 static void put_text_report(struct emitter *out, const struct report *report)
 {
 	const struct statistics *statistics = report->statistics;
@@ -302,6 +310,7 @@ static void put_text_report(struct emitter *out, const struct report *report)
 	process_mean_text(means, report, &statistics->total, &statistics->total_diff);
 	emit_toned_line(out, TONE_HEAD, "total: %s%s", costs, means);
 	put_overlap(out, report);
+	put_meaning_of_pages(out, report);
 }
 
 int text_put_report(FILE *file, const struct report *report)

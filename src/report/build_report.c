@@ -16,6 +16,7 @@
 #include "engine/trace_cost.h"
 #include "render/facts.h"
 #include "render/json_parts.h"
+#include "render/page_facts.h"
 #include "render/source_tree.h"
 #include "report/adding.h"
 #include "snapshot.h"
@@ -234,6 +235,7 @@ static void emit_process_head(struct emitter *out, const struct snapshot *snapsh
 	emit_object(out, "process");
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		emit_text(out, texts[i], snapshot__metadata(snapshot, texts[i]));
+	emit_text(out, "pages", snapshot_has_pages(snapshot) ? PAGES_MEANING : NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		emit_number(out, snapshot, numbers[i]);
 	emit_object(out, "labels");

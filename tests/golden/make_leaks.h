@@ -99,7 +99,7 @@ struct leaks_recording {
 	bool has_leaks;
 	bool has_gaps; /* nothing was recorded from 10 to 11 s, and from 30 to 31 s */
 	uint64_t dropped;
-	bool by_pools;
+	bool by_pools, by_pages;
 	const char *python_frames; /* of Python, without the lines of free lists */
 	double rss_until; /* RSS is not read any more then; 0: it is */
 	double rough_from; /* from then on, changed pages of files do not count as pages of files; 0: never */
@@ -139,6 +139,8 @@ static void make_leaks_moment(struct make *m, double now, const struct leaks_rec
 	leaks_metadata(m, recording->host, now, recording->has_leaks || recording->unrecorded ? 70000 : 15000);
 	if (recording->unrecorded && *recording->unrecorded)
 		metadata(m, "unrecorded", recording->unrecorded);
+	if (recording->by_pages)
+		metadata(m, "pages_by", "faults");
 	if (recording->by_pools)
 		metadata(m, "sampler_kind", "pools");
 	if (recording->python_frames)
@@ -257,6 +259,7 @@ static void make_leaks(struct make *m)
 	const struct leaks_recording gaps = { "shop-1", .has_leaks = true, .has_gaps = true };
 	const struct leaks_recording full = { "shop-1", .has_leaks = true, .dropped = 400 };
 	const struct leaks_recording pools = { "shop-1", .has_leaks = true, .by_pools = true };
+	const struct leaks_recording pages = { "shop-1", .has_leaks = true, .by_pages = true };
 	const struct leaks_recording first_lines = { "shop-1", .has_leaks = true, .python_frames = "python" };
 	const struct leaks_recording untraced = { "shop-1", .unrecorded = "" };
 	const struct leaks_recording go = { "shop-1", .unrecorded = "Go's heap (net/http/pprof)" };
@@ -266,6 +269,7 @@ static void make_leaks(struct make *m)
 
 	make_leaks_folder(m, "leaks", &leaks, 12);
 	make_leaks_folder(m, "leaks-pools", &pools, 12);
+	make_leaks_folder(m, "leaks-pages", &pages, 12);
 	make_leaks_folder(m, "leaks-free-lists", &first_lines, 12);
 	make_leaks_folder(m, "leaks-ended", &ended, 12);
 	make_leaks_folder(m, "leaks-go-ended", &go_ended, 12);

@@ -16,6 +16,7 @@
  *	pooled.snap, renamed.snap	with an allocator of its own, under two names
  *	buffer.snap, enlarged.snap	one process, whose buffer has become bigger
  *	rss.snap, sparse.snap, afar.snap, rss-hostile.snap	what RSS is made of
+ *	pages.snap, pages-ended.snap	resident pages, of a process that runs and of one that had ended
  *	rebuilt.snap		the same program from another build, sampled
  *	sampled-old.snap, sampled.snap	one process, samples of its blocks
  *	sampled-gaps.snap	the same as sampled.snap, with gaps
@@ -351,6 +352,45 @@ static void make_rss_hostile(struct make *m)
 	metadata(m, "rss_monotonic_ns", "18446744073709551615");
 }
 
+static void page_blocks(struct make *m)
+{
+	uint32_t root = line(m, "main", "src/main.c", 70), cart = line(m, "cart_new", "src/cart.c", 31);
+
+	metadata(m, "pages_by", "faults");
+	must(snapshot_builder__domain_name(m->builder, 9, "pages"), "domain name");
+	m->domain = 9;
+	blocks(m, TRACEBACK(m, 0, cart, root), 1 << 20, 40, 10 * SEC);
+	blocks(m, TRACEBACK(m, 0, root), 4096, 300, 20 * SEC);
+	m->domain = 0;
+}
+
+/* 41.2 of 50 MiB are traced. */
+static void make_pages(struct make *m)
+{
+	static const char *const number[][2] = {
+		{ "rss_anon", "46137344" }, { "traced", "43171840" }, { "older", "2097152" }, { "by_kernel", "4096" },
+		{ "unattributed", "864256" }, { "spread", "2093056" }, { "huge", "4194304" }, { "swapped", "8192" },
+		{ "zero", "1024000" }, { "rss_files", "5242880" }, { "rss_shared", "1048576" },
+	};
+
+	shop_metadata(m, "4711", "/opt/shop/bin/shopd", "64");
+	metadata(m, "pages_scan", "ioctl");
+	for (size_t i = 0; i < sizeof(number) / sizeof(*number); i++) {
+		char key[64];
+
+		snprintf(key, sizeof(key), "pages_%s_bytes", number[i][0]);
+		metadata(m, key, number[i][1]);
+	}
+	page_blocks(m);
+}
+
+static void make_pages_ended(struct make *m)
+{
+	shop_metadata(m, "4711", "/opt/shop/bin/shopd", "64");
+	metadata(m, "pages_scan", "none");
+	page_blocks(m);
+}
+
 static void make_plain(struct make *m)
 {
 	blocks(m, TRACEBACK(m, 0, line(m, "main", "plain.c", 1)), 0, 1, 0);
@@ -440,6 +480,8 @@ int main(int argc, char **argv)
 	make_damaged(&make);
 	make_one(&make, "rss", make_rss);
 	make_one(&make, "sparse", make_sparse);
+	make_one(&make, "pages", make_pages);
+	make_one(&make, "pages-ended", make_pages_ended);
 	make_one(&make, "afar", make_afar);
 	make_one(&make, "rss-hostile", make_rss_hostile);
 	make_sampled_old(&make);

@@ -25,9 +25,9 @@ def pages_by_function(bench, path):
     """{function: pages}, of the functions of the workload; the others' pages are under None."""
     pages = collections.Counter()
     for row in bench.stats(path, "--group-by", "traceback")["statistics"]:
-        names = [frame.get("function") for frame in row["traceback"][:2]]  # a system call's is its caller
-        known = [name for name in names if name in BY_FAULTS or name in NOT_BY_FAULTS or name == "copy_in_child"]
-        pages[known[0] if known else None] += row["size"] // PAGE
+        first, second = [frame.get("function") for frame in row["traceback"] + [{}]][:2]
+        name = second if second == "by_system_call" else first
+        pages[name if name in (*BY_FAULTS, *NOT_BY_FAULTS, "copy_in_child") else None] += row["size"] // PAGE
     return pages
 
 

@@ -44,7 +44,7 @@ struct diagnosed_machine {
 	struct trap_costs costs;
 	struct check *check;
 	size_t check_nr, check_alloc;
-	bool records;
+	bool records, records_pages;
 	struct reason why; /* why it does not record */
 };
 

@@ -16,6 +16,7 @@
 #include "collect/probe/detach.h"
 #include "collect/diagnosis/diagnosis.h"
 #include "collect/recording/load.h"
+#include "collect/sources/page_events.h"
 #include "process/proc.h"
 #include "collect/probe/feature_probes.h"
 
@@ -303,6 +304,7 @@ static const struct row kernel_rows[] = {
 	{ "return probe, seccomp", check_return_call },
 	{ "probe on a 5-byte nop", check_nop5 },
 	{ "fentry", check_fentry },
+	{ "page fault event", .try = trial_page_events, CHECK_COSTS, "resident memory is not recorded (--domain pages)" },
 	{ "lockdown", check_lockdown },
 	{ "tracefs", .text = "not needed: probes are perf events and BPF links" },
 };
@@ -365,6 +367,7 @@ int diagnose_machine(struct diagnosed_machine *machine)
 
 	uname(&names);
 	snprintf(machine->kernel, sizeof(machine->kernel), "%s", names.release);
+	machine->records_pages = !trial_page_events();
 	err = run_checks(machine, kernel_rows, ARRAY_SIZE(kernel_rows)) ?: check_privileges(machine);
 	err = err ?: run_checks(machine, our_rows, ARRAY_SIZE(our_rows));
 	traps.state = check_traps(&traps, &machine->costs);

@@ -99,11 +99,15 @@ static void prepare_to_follow(struct collector *collector)
 		"children are followed without return probes, which is slower: the kernel could end other processes at one, as it has no uprobe sessions");
 }
 
-/* Measures what traps cost. If that fails, recording goes on, unless there is a budget. */
+/* Measures what traps cost, if there are probes. If that fails, recording goes on, unless there is a budget. */
 static int learn_costs(struct collector *collector, struct reason *ret_why)
 {
 	struct reason why = {};
-	int err = calibrate_traps(probe_way_of(collector->bpf), collector->options.system_wide, &collector->shared.detacher,
+	int err;
+
+	if (collector->options.domains & COLLECTOR_PAGES) /* page faults are no traps of probes, and are not counted */
+		return 0;
+	err = calibrate_traps(probe_way_of(collector->bpf), collector->options.system_wide, &collector->shared.detacher,
 				  &collector->limits->budgets.costs, &why);
 
 	if (!err)

@@ -11,9 +11,10 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "process/pagemap.h"
 #include "process/proc.h"
 
-static int open_event(struct page_events *events, pid_t tid, int cpu, int program_fd)
+static int open_fault_event(pid_t tid, int cpu)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
@@ -22,10 +23,17 @@ static int open_event(struct page_events *events, pid_t tid, int cpu, int progra
 		.sample_period = 1,
 		.inherit = tid >= 0,
 	};
-	int fd = syscall(SYS_perf_event_open, &attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC), err;
+	int fd = syscall(SYS_perf_event_open, &attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_event(struct page_events *events, pid_t tid, int cpu, int program_fd)
+{
+	int fd = open_fault_event(tid, cpu), err;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	err = ioctl(fd, PERF_EVENT_IOC_SET_BPF, program_fd) ? -errno : array_push(events, fd, fd);
 	if (err)
 		close(fd);
@@ -83,6 +91,19 @@ int page_events_open_all(struct page_events *events, int program_fd)
 		if (err == -ENODEV)
 			err = 0;
 	}
+	return err;
+}
+
+int trial_page_events(void)
+{
+	struct page_runs runs = {};
+	int fd = open_fault_event(0, -1), err;
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	err = page_runs_read(getpid(), &runs);
+	page_runs_release(&runs);
 	return err;
 }
 

@@ -19,6 +19,7 @@ struct page_state {
 	struct page_runs older;	   /* resident when the recording began, or its traces were cleared */
 	struct page_runs resident; /* at the last pass; none: the process had ended */
 	struct page_sums sums;	   /* of resident */
+	uint64_t files_bytes, shared_bytes; /* resident beside them */
 	uint64_t image, exec_cnt;  /* at the last pass; image 0: none yet */
 };
 
@@ -131,19 +132,23 @@ static void end_pages(struct collector *collector, struct target *target)
 
 /* ---- a pass ---- */
 
+/* A process that has ended has none. */
+static void read_pages_of(struct page_state *state, const struct target *target)
+{
+	uint64_t kib = 0;
+
+	page_runs_release(&state->resident);
+	if (target->life.has_ended || page_runs_read(target->identity.pid, &state->resident))
+		return;
+	state->files_bytes = proc_status(target->identity.pid, "RssFile", &kib) ? 0 : kib * 1024;
+	state->shared_bytes = proc_status(target->identity.pid, "RssShmem", &kib) ? 0 : kib * 1024;
+}
+
 static void read_resident_pages(struct collector *collector)
 {
-	for (size_t i = 0; i < collector->targets.target_nr; i++) {
-		const struct target *target = collector->targets.target[i];
-		struct page_state *state = target->pages.state;
-
-		if (!state)
-			continue;
-		if (target->life.has_ended)
-			page_runs_release(&state->resident);
-		else
-			page_runs_read(target->identity.pid, &state->resident); /* none: it has just ended */
-	}
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		if (collector->targets.target[i]->pages.state)
+			read_pages_of(collector->targets.target[i]->pages.state, collector->targets.target[i]);
 }
 
 /* The leaves of all images, by image and number. */
@@ -316,6 +321,10 @@ static int describe_pages(struct snapshot_builder *builder, const struct target 
 #undef X
 	};
 	const struct page_state *state = target->pages.state;
+	const struct number beside[] = {
+		{ "pages_rss_files_bytes", state ? state->files_bytes : 0 },
+		{ "pages_rss_shared_bytes", state ? state->shared_bytes : 0 },
+	};
 	int err;
 
 	(void)settings;
@@ -327,7 +336,7 @@ static int describe_pages(struct snapshot_builder *builder, const struct target 
 					 state->resident.counts_zero_pages ? "pagemap" : "ioctl");
 	for (size_t i = 0; i < ARRAY_SIZE(key) && !err && state->resident.run_nr; i++)
 		err = describe_numbers(builder, &(struct number){ key[i], ((const uint64_t *)&state->sums)[i] }, 1);
-	return err;
+	return err || !state->resident.run_nr ? err : describe_numbers(builder, beside, ARRAY_SIZE(beside));
 }
 
 const struct block_source page_source = {

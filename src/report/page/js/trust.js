@@ -63,6 +63,14 @@ function unrecordedFacts(report) {
 	return text ? [fact("warn wide", "Not recorded:", text, "Memory of this kind is in RSS only")] : [];
 }
 
+// The recorder's words for what resident pages say, and what they do not; "" if blocks were recorded.
+const pagesText = report => visible(report.processes.map(p => p.pages).find(Boolean) || "");
+
+function pagesFacts(report) {
+	const text = pagesText(report);
+	return text ? [fact("warn wide", "Resident pages:", text, "A row has the pages that its code touched first")] : [];
+}
+
 function callerFact(report, last) {
 	const t = last.tracebacks;
 	if (!t || !last.blocks)
@@ -165,7 +173,7 @@ function rssBar(rss) {
 export function drawTrust(app) {
 	const { report, model } = app, last = report.snapshots[model.last], notes = listNotes(report);
 	const facts = [sampleFact(report, last), gapFact(app, last), lossFact(report, last), callerFact(report, last),
-		startFact(report, last), costFact(last), ...unrecordedFacts(report)];
+		startFact(report, last), costFact(last), ...unrecordedFacts(report), ...pagesFacts(report)];
 	byId("trust").replaceChildren(
 		element("div", { class: "tfacts" },
 			...facts.map(f => element("div", { class: "tfact " + f.kind, title: f.why },

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "render/page_facts.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/units.h"
+#include "render/emitter.h"
+#include "snapshot.h"
+
+/* Ordered as in the sentence; they add up to RSS. */
+static const struct {
+	const char *name, *key, *text;
+} parts[] = {
+	{ "traced", "pages_traced_bytes", "by code" },
+	{ "older", "pages_older_bytes", "older than the recording" },
+	{ "inherited", "pages_inherited_bytes", "from before the fork" },
+	{ "by_kernel", "pages_by_kernel_bytes", "by the kernel's own threads" },
+	{ "unattributed", "pages_unattributed_bytes", "not attributed" },
+	{ "files", "pages_rss_files_bytes", "of files" },
+	{ "shared", "pages_rss_shared_bytes", "shared" },
+};
+
+/* Beside the sum, or parts of it. */
+static const struct {
+	const char *name, *key;
+} more[] = {
+	{ "anonymous", "pages_rss_anon_bytes" }, { "huge", "pages_huge_bytes" }, { "spread", "pages_spread_bytes" },
+	{ "swapped", "pages_swapped_bytes" },	 { "zero", "pages_zero_bytes" },
+};
+
+bool snapshot_has_pages(const struct snapshot *snapshot)
+{
+	return snapshot__metadata(snapshot, "pages_by");
+}
+
+/* How the pages were seen to come, and what is not seen so. A file may have any text there. */
+static const struct hook {
+	const char *name, *seen, *unseen;
+} hooks[] = {
+	{ "faults", "page faults", "MAP_POPULATE, mlock, another process's writes, an mremap to a given place, the start of the program" },
+};
+
+static const struct hook *hook_of(const struct snapshot *snapshot)
+{
+	const char *name = snapshot__metadata(snapshot, "pages_by") ?: "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(hooks); i++)
+		if (!strcmp(hooks[i].name, name))
+			return &hooks[i];
+	return NULL;
+}
+
+static bool is_bound(const struct snapshot *snapshot)
+{
+	return !snapshot__metadata(snapshot, "pages_rss_anon_bytes");
+}
+
+static uint64_t number_of(const struct snapshot *snapshot, const char *key)
+{
+	return snapshot__metadata_u64(snapshot, key, 0);
+}
+
+static void put_page_sum(struct emitter *out, const struct snapshot *snapshot, const char *margin)
+{
+	char text[512] = "", size[UNIT_TEXT_MAX];
+	uint64_t total = 0;
+	size_t len = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		uint64_t bytes = number_of(snapshot, parts[i].key);
+
+		total += bytes;
+		if (bytes || !i)
+			len += snprintf(text + len, sizeof(text) - len, "%s%s %s", len ? " + " : "",
+					format_size(size, bytes, false), parts[i].text);
+	}
+	emit_line(out, "%sRSS %s = %s", margin, format_size(size, total, false), text);
+}
+
+static void put_page_notes(struct emitter *out, const struct snapshot *snapshot, const char *margin)
+{
+	uint64_t huge = number_of(snapshot, "pages_huge_bytes"), spread = number_of(snapshot, "pages_spread_bytes");
+	uint64_t swapped = number_of(snapshot, "pages_swapped_bytes"), missing = number_of(snapshot, "pages_unattributed_bytes");
+	const struct hook *hook = hook_of(snapshot);
+	const char *scan = snapshot__metadata(snapshot, "pages_scan") ?: "";
+	char text[UNIT_TEXT_MAX], more_text[UNIT_TEXT_MAX];
+
+	if (missing && hook)
+		emit_line(out, "%snot attributed: what came without %s: %s%s", margin, hook->seen, hook->unseen,
+			  strcmp(scan, "pagemap") ? "" : "; and pages that were only read, which are in no RSS");
+	if (huge)
+		emit_line(out, "%sin huge pages: %s, of which %s count where another page of theirs was touched first", margin,
+			  format_size(text, huge, false), format_size(more_text, spread, false));
+	if (swapped)
+		emit_line(out, "%sswapped out, beside RSS: %s", margin, format_size(text, swapped, false));
+}
+
+int render_pages(FILE *file, const struct snapshot *snapshot, const char *margin)
+{
+	struct emitter out = emit_to(file, false);
+
+	if (is_bound(snapshot)) {
+		emit_line(&out, "%sthe process had ended: these are all pages that it brought, also those that it gave back", margin);
+	} else {
+		put_page_sum(&out, snapshot, margin);
+		put_page_notes(&out, snapshot, margin);
+	}
+	emit_line(&out, "%s%s", margin, PAGES_MEANING);
+	return emit_finish(&out);
+}
+
+void emit_pages(struct emitter *out, const struct snapshot *snapshot)
+{
+	const struct hook *hook = hook_of(snapshot);
+
+	if (!snapshot_has_pages(snapshot))
+		return;
+	emit_object(out, "pages");
+	emit_text(out, "by", hook ? hook->name : NULL);
+	emit_text(out, "unseen", hook ? hook->unseen : NULL);
+	emit_text(out, "meaning", PAGES_MEANING);
+	emit_bool(out, "ended", is_bound(snapshot));
+	for (size_t i = 0; i < ARRAY_SIZE(parts) && !is_bound(snapshot); i++)
+		emit_uint(out, parts[i].name, number_of(snapshot, parts[i].key));
+	for (size_t i = 0; i < ARRAY_SIZE(more) && !is_bound(snapshot); i++)
+		emit_uint(out, more[i].name, number_of(snapshot, more[i].key));
+	emit_end(out);
+}
