@@ -17,6 +17,7 @@ BY_FAULTS = {
     "to_copy": 412, "copy_in_parent": 100, "to_grow": 300,
 }
 NOT_BY_FAULTS = {"to_move": 800, "populated": 700, "locked": 20, "by_another": 75, "fill_hole": 300}
+INLINED = ("touch", "look")
 OLDER = 333
 OTHER_PAGES = 80  # of the program's start, of libraries and stacks
 
@@ -25,7 +26,8 @@ def pages_by_function(bench, path):
     """{function: pages}, of the functions of the workload; the others' pages are under None."""
     pages = collections.Counter()
     for row in bench.stats(path, "--group-by", "traceback")["statistics"]:
-        first, second = [frame.get("function") for frame in row["traceback"] + [{}]][:2]
+        names = [frame.get("function") for frame in row["traceback"]]
+        first, second = [name for name in names + [None, None] if name not in INLINED][:2]
         name = second if second == "by_system_call" else first
         pages[name if name in (*BY_FAULTS, *NOT_BY_FAULTS, "copy_in_child") else None] += row["size"] // PAGE
     return pages
