@@ -3,7 +3,7 @@
  * Pages that come and go in each way that Linux has, each brought by a function of its own; tests/live/test_pages.py
  * knows what is resident of each. older() has its pages before "ready".
  *
- *	go	one thread does all of it; a thread and a forked child stay
+ *	go	one thread does all of it, but for what a thread and a forked child do; the child stays
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -176,12 +176,10 @@ SITE static void huge(void)
 	touch(p, 7, 1);
 }
 
-SITE static void *of_thread(void *done)
+SITE static void *of_thread(void *unused)
 {
 	touch(map(90, 0), 0, 90);
-	pthread_barrier_wait(done);
-	pause();
-	return NULL;
+	return unused;
 }
 
 /* Another process writes the pages of this one. */
@@ -235,14 +233,12 @@ static void fork_child(void)
 
 static void go(void)
 {
-	static pthread_barrier_t done;
 	pthread_t thread;
 
 	some(), not_needed(), unmapped(), touched_again(), to_move(), move(), to_grow(), fill_hole(), of_brk(), read_only(), read_then_written();
 	by_system_call(), shared(), populated(), locked(), of_file(), huge(), by_another(), to_copy();
-	pthread_barrier_init(&done, NULL, 2);
-	pthread_create(&thread, NULL, of_thread, &done);
-	pthread_barrier_wait(&done);
+	pthread_create(&thread, NULL, of_thread, NULL);
+	pthread_join(thread, NULL);
 	fork_child();
 }
 
