@@ -35,6 +35,8 @@ static __always_inline void put_page(struct process *process, __u64 address, __u
 		process_count_loss(process, LOSS_pages_dropped);
 		return;
 	}
+	__sync_fetch_and_add(&process->counter[COUNTER_allocations], 1);
+	__sync_fetch_and_add(&process->counter[COUNTER_allocated_bytes], 1 << PAGE_BITS);
 	leaf->birth[page & (LEAF_PAGES - 1)] = (bpf_ktime_get_ns() - pages_since_ns) >> PAGE_BIRTH_BITS;
 	leaf->traceback[page & (LEAF_PAGES - 1)] = traceback;
 }

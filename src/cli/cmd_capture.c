@@ -412,6 +412,13 @@ static int check_injection(const struct command *command, const struct capture_o
 	return EXIT_DONE;
 }
 
+static bool has_growth_trigger(const struct capture_options *options)
+{
+	const struct trigger_options *triggers = &options->recording.triggers;
+
+	return triggers->growth_bytes || triggers->growth_percent || triggers->peak_percent;
+}
+
 int check_capture(const struct command *command, const struct capture_options *options)
 {
 	const struct collector_options collector_options = collector_options_of(options);
@@ -423,6 +430,8 @@ int check_capture(const struct command *command, const struct capture_options *o
 		return status;
 	if (options->max_size && options->min_size > options->max_size)
 		return log_refusal(command, "--min-size is more than --max-size");
+	if (options->domains & COLLECTOR_PAGES && has_growth_trigger(options))
+		return log_refusal(command, "--domain pages goes without --on-growth and --on-peak: pages leave unseen between snapshots");
 	if (options->max_memory && (options->max_blocks || options->max_tracebacks))
 		return log_refusal(command, "--max-memory stands in place of --max-blocks and --max-tracebacks");
 	if (map_room_choose(&room, &collector_options, &why))

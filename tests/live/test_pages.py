@@ -5,7 +5,7 @@ import pathlib
 import signal
 
 import harness
-from harness import check, check_equal, losses_of, wait_for
+from harness import ALLOCSNAP, check, check_equal, losses_of, wait_for
 
 PAGE, KIB = 4096, 1 << 10
 PARTS = ("traced", "older", "inherited", "by_kernel", "unattributed")
@@ -102,9 +102,32 @@ def test_pages_stay_with_an_exec(bench):
     check(numbers["traced"] >= 40 << 20 and not numbers["older"], f"{numbers}")
 
 
+@harness.alone
+def test_pages_of_all_processes(bench):
+    """A process that ran already, one that began later, and one that began and ended between two passes."""
+    program = bench.workload("pages")
+    folder = pathlib.Path(bench.folder, "all")
+    recorder = bench.start([ALLOCSNAP, "record", "--domain", "pages", "--comm", "pages", "--comm", "python3*", "-i", "1s",
+                            "-o", str(folder)])
+    wait_for(lambda: list(folder.glob(f"*/pages.{program.pid}/*.snap")), "the first pass")
+    program.order("go")
+    bench.run(["/usr/bin/python3", "-c", "held = bytearray(20 << 20)"])
+    recorder.popen.send_signal(signal.SIGINT)
+    recorder.wait(60)
+    last = {path.parent.name.split(".")[0]: str(path) for path in sorted(folder.rglob("*.snap"))
+            if path.parent.name in (f"pages.{program.pid}",) or path.parent.name.startswith("python3")}
+    pages = pages_by_function(bench, last["pages"])
+    del pages[None]
+    check_equal(dict(pages), BY_FAULTS, "pages")
+    numbers_of(bench.show(last["pages"]))
+    ended = bench.show(last["python3"])
+    check_equal((ended["metadata"]["end"], ended["pages"]["ended"]), ("exited 0", True), "its end")
+    check(20 << 20 <= ended["traced_memory"]["current"] < 40 << 20, f"{ended['traced_memory']} was brought")
+
+
 @harness.rows({"another": ("malloc,pages",), "budget": ("pages", "--max-overhead", "5"),
-               "size": ("pages", "--min-size", "64")})
+               "size": ("pages", "--min-size", "64"), "growth": ("pages", "--on-growth", "10%")})
 def test_pages_are_recorded_alone(bench, domain, *options):
     """A page and a block are the same memory, and would be added up."""
-    _, said = bench.allocsnap("attach", "1", "--domain", domain, *options, status=1)
+    _, said = bench.allocsnap("attach", "1", "--domain", domain, *options, status=2 if "--on-growth" in options else 1)
     check("--domain pages goes without" in said, said)

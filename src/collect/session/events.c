@@ -437,7 +437,7 @@ static bool is_stillborn(const struct target_life *life, const struct process *a
  */
 static bool is_too_small(const struct collector_options *options, struct totals *totals, const struct target *target)
 {
-	uint64_t peak_bytes = target->now.account.counter[COUNTER_peak_bytes];
+	uint64_t peak_bytes = account_most_bytes(&target->now.account);
 	bool is = options->system_wide && target->life.has_ended && !target->snapshots.any_saved &&
 		  !target->snapshots.is_unsaved && !target->late.nr && (peak_bytes < options->min_bytes || !peak_bytes);
 	bool is_unprobed = is && target_is_unprobed(target);

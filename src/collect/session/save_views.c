@@ -55,7 +55,7 @@ static bool has_nothing_to_report(const struct collector_options *options, const
 				  const struct target *target)
 {
 	const struct process *account = &target->drained.account;
-	uint64_t peak_bytes = account->counter[COUNTER_peak_bytes];
+	uint64_t peak_bytes = account_most_bytes(account);
 
 	if (options->system_wide && sources_show_nothing(options, target))
 		return true;

@@ -211,6 +211,11 @@ void accounts_end_unseen(struct accounts *accounts, uint32_t slot, uint64_t now_
 	forget_pid(accounts, slot);
 }
 
+uint64_t account_most_bytes(const struct process *account)
+{
+	return account->counter[COUNTER_peak_bytes] ?: account->counter[COUNTER_allocated_bytes];
+}
+
 void accounts_end(struct accounts *accounts, uint32_t slot)
 {
 	if (slot == ACCOUNT_NONE || !accounts->process)
