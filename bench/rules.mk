@@ -120,6 +120,11 @@ bench-servers: $(BIN)	## requests a second of gunicorn and redis while every blo
 	$(Q)scripts/install-deps.sh answers
 	$(Q)$(PYTHON) bench/servers.py $(abspath $(BIN))
 
+$(OUT)/bench/fault_target.o: ALL_CFLAGS += -fomit-frame-pointer -fno-optimize-sibling-calls
+
+bench-pages: $(BIN) $(BENCH)/fault_target	## what recording resident memory costs: a page fault, programs that grow (as root)
+	$(Q)$(PYTHON) bench/pages.py $(abspath $(BIN)) $(abspath $(BENCH))
+
 bench-budget: $(BIN) workloads	## what a budget allows and costs, and whether sums stay true (as root)
 	$(Q)$(PYTHON) bench/budget.py $(abspath $(BIN)) $(abspath $(OUT)/workloads)
 

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What recording resident memory costs: a page fault, and the CPU time of programs that grow. Each way is measured in turns:
+unrecorded, unrecorded again (A/A), recorded by `attach --domain pages`, and while another process is.
+
+    pages.py ALLOCSNAP BENCH-FOLDER      as root
+
+Environment: BENCH_ROUNDS (7), BENCH_PROGRAMS ("sqlite3 python3"): some of the programs.
+"""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+import rounds  # pylint: disable=wrong-import-position
+
+ROUNDS = 7
+PAGES = 32768
+DEPTHS = (1, 10, 40)
+BASE, AGAIN, RECORDED, BESIDE = "unrecorded", "unrecorded again", "recorded", "another is recorded"
+WAYS = (BASE, AGAIN, RECORDED, BESIDE)
+
+SQL = ("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b BLOB); WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c "
+       "WHERE x<200000) INSERT INTO t SELECT x, 'name'||x, randomblob(400) FROM c; CREATE INDEX i ON t(a);")
+PYTHON = "import json; d = {str(i): [i] * 9 for i in range(200000)}; s = json.dumps(d); e = json.loads(s)"
+NODE = "const a = []; for (let i = 0; i < 600000; i++) a.push({ i, s: 'x' + i, b: [i] });"
+JAVA = """import java.util.*; public class Grow { public static void main(String[] a) { Map<Integer, byte[]> m = new HashMap<>();
+for (int i = 0; i < 100000; i++) m.put(i, new byte[1500]); } }"""
+
+
+def programs(folder):
+    pathlib.Path(folder, "Grow.java").write_text(JAVA, encoding="utf-8")
+    rows = {
+        "sqlite3": ["sqlite3", "-batch", ":memory:", SQL],
+        "python3": ["/usr/bin/python3", "-c", PYTHON],
+        "node": ["node", "-e", NODE],
+        "java": ["java", "-XX:+UseSerialGC", "-cp", folder, "Grow"],
+    }
+    chosen = os.environ.get("BENCH_PROGRAMS", "sqlite3 python3 node java").split()
+    found = {name: row for name, row in rows.items() if name in chosen and shutil.which(row[0])}
+    if "java" in found:
+        subprocess.run(["javac", "-d", folder, f"{folder}/Grow.java"], check=True)
+    return found
+
+
+class Recording:
+    """Of a process that waits; it begins before this returns."""
+
+    def __init__(self, allocsnap, folder, pid):
+        out = tempfile.mkdtemp(dir=folder)
+        self.popen = subprocess.Popen([allocsnap, "attach", str(pid), "--domain", "pages", "-q", "-o", out, "-i", "1s"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.popen.stdout.readline()
+
+    def end(self):
+        self.popen.send_signal(signal.SIGINT)
+        self.popen.communicate()
+
+
+class Bench:
+    def __init__(self, allocsnap, bench):
+        self.allocsnap, self.bench = allocsnap, bench
+        self.folder = tempfile.mkdtemp(prefix="pages.")
+        self.other = subprocess.Popen(["sleep", "infinity"])
+
+    def recording(self, way, pid):
+        watched = {RECORDED: pid, BESIDE: self.other.pid}.get(way)
+        return watched and Recording(self.allocsnap, self.folder, watched)
+
+    def faults(self, way):
+        """{depth: ns a fault}"""
+        target = subprocess.Popen([f"{self.bench}/fault_target"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        recording = self.recording(way, target.pid)
+        found = {}
+        for depth in DEPTHS:
+            for _ in range(2):  # the first fills caches
+                target.stdin.write(f"{depth} {PAGES}\n")
+                target.stdin.flush()
+                found[depth] = float(target.stdout.readline())
+        target.communicate()
+        if recording:
+            recording.end()
+        return found
+
+    def program(self, way, argv):
+        """CPU seconds of the program alone."""
+        target = subprocess.Popen(["sh", "-c", 'read line; exec "$@"', "sh", *argv], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        recording = self.recording(way, target.pid)
+        target.stdin.write(b"\n")
+        target.stdin.close()
+        _, _, usage = os.wait4(target.pid, 0)
+        if recording:
+            recording.end()
+        return usage.ru_utime + usage.ru_stime
+
+    def end(self):
+        self.other.kill()
+        self.other.wait()
+        shutil.rmtree(self.folder)
+
+
+def print_faults(samples):
+    print("| ns a fault | " + " | ".join(WAYS) + " |\n|---|" + "---|" * len(WAYS))
+    for depth in DEPTHS:
+        cells = [f"{samples[depth].median(BASE):.0f}"]
+        cells += ["{:+.0f} ({:+.0f} to {:+.0f})".format(*samples[depth].differences(way, BASE)) for way in WAYS[1:]]
+        print(f"| {depth} frames | " + " | ".join(cells) + " |")
+
+
+def print_programs(samples):
+    print("\n| CPU time | " + " | ".join(WAYS) + " |\n|---|" + "---|" * len(WAYS))
+    for name, found in samples.items():
+        cells = [f"{found.median(BASE):.2f} s"]
+        for way in WAYS[1:]:
+            ratios = found.ratios(way, BASE)
+            cells.append(f"×{found.ratio(way, BASE):.3f} ({min(ratios):.2f} to {max(ratios):.2f})")
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+def main():
+    rounds.end_in_order()
+    bench, wanted = Bench(*sys.argv[1:]), rounds.rounds_wanted(ROUNDS)
+    faults = {depth: rounds.Samples() for depth in DEPTHS}
+    measured = {}
+    try:
+        for _ in range(wanted):
+            for way in WAYS:
+                for depth, ns in bench.faults(way).items():
+                    faults[depth].add(way, ns)
+        for name, argv in programs(bench.folder).items():
+            measured[name] = rounds.Samples()
+            rounds.in_turns(measured[name], {way: lambda _nr, way=way, argv=argv: bench.program(way, argv) for way in WAYS}, wanted)
+    finally:
+        bench.end()
+    print(f"Medians of {wanted} rounds; faults: how much more, median and quartiles; programs: paired ratios, median, least and "
+          f"most. {rounds.load()}\n")
+    print_faults(faults)
+    print_programs(measured)
+    rounds.save(pathlib.Path(sys.argv[2]) / "pages.json", {"faults": {depth: found.of for depth, found in faults.items()},
+                                                           "programs": {name: found.of for name, found in measured.items()}})
+
+
+if __name__ == "__main__":
+    main()
