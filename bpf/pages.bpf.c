@@ -12,6 +12,7 @@
 #include "shared/page_types.h"
 
 const volatile __u64 pages_since_ns = 0; /* births count from here; CLOCK_MONOTONIC */
+const volatile __u32 pages_shift = 0;	 /* of units of which one page is recorded */
 
 static const struct page_leaf no_pages;
 
@@ -25,20 +26,19 @@ static __always_inline struct page_leaf *leaf_at(const struct page_key *key)
 	return bpf_map_lookup_elem(&page_leaves, key);
 }
 
-static __always_inline void put_page(struct process *process, __u64 address, __u64 traceback)
+static __always_inline void put_page(struct process *process, __u64 unit, __u64 traceback)
 {
-	__u64 page = address >> PAGE_BITS;
-	struct page_key key = { process->image, page >> LEAF_BITS };
+	struct page_key key = { process->image, unit >> LEAF_BITS };
 	struct page_leaf *leaf = leaf_at(&key);
 
 	if (!leaf) {
 		process_count_loss(process, LOSS_pages_dropped);
 		return;
 	}
-	__sync_fetch_and_add(&process->counter[COUNTER_allocations], 1);
-	__sync_fetch_and_add(&process->counter[COUNTER_allocated_bytes], 1 << PAGE_BITS);
-	leaf->birth[page & (LEAF_PAGES - 1)] = (bpf_ktime_get_ns() - pages_since_ns) >> PAGE_BIRTH_BITS;
-	leaf->traceback[page & (LEAF_PAGES - 1)] = traceback;
+	__sync_fetch_and_add(&process->counter[COUNTER_allocations], 1ULL << pages_shift);
+	__sync_fetch_and_add(&process->counter[COUNTER_allocated_bytes], 1ULL << (PAGE_BITS + pages_shift));
+	leaf->birth[unit & (LEAF_PAGES - 1)] = (bpf_ktime_get_ns() - pages_since_ns) >> PAGE_BIRTH_BITS;
+	leaf->traceback[unit & (LEAF_PAGES - 1)] = traceback;
 }
 
 /* The registers of the thread's user code, also where a system call has touched the page. */
@@ -66,19 +66,24 @@ static __always_inline __u64 traceback_of_page(struct process *process, struct t
 SEC("perf_event")
 int page_fault(struct bpf_perf_event_data *ctx)
 {
+	__u64 page = ctx->addr >> PAGE_BITS, unit = page >> pages_shift;
+	struct process *process;
+	struct thread *thread;
 	bool is_bystander;
-	struct thread *thread = own_thread(&is_bystander);
-	struct process *process = is_bystander ? NULL : process_of_thread(thread);
 
+	if (page != chosen_page(unit, pages_shift, settings.hash_seed))
+		return 0;
+	thread = own_thread(&is_bystander);
+	process = is_bystander ? NULL : process_of_thread(thread);
 	if (process && is_recording(process))
-		put_page(process, ctx->addr, traceback_of_page(process, thread, bpf_get_current_task_btf()));
+		put_page(process, unit, traceback_of_page(process, thread, bpf_get_current_task_btf()));
 	return 0;
 }
 
 /* ---- memory that goes and moves: what events brought is no longer there ---- */
 
 #define LEAVES_AT_ONCE (1 << 16) /* 8 GiB: a larger room is mostly a reservation, where nothing was before */
-#define MOVES_AT_ONCE (1 << 16)	 /* pages: of a larger range the rest loses its events */
+#define MOVES_AT_ONCE (1 << 16)	 /* units: of a larger range the rest loses its events */
 
 struct page_range {
 	__u64 image;
@@ -86,29 +91,49 @@ struct page_range {
 	__u64 from;	 /* the page that moves to the first one */
 };
 
+static __always_inline bool is_in_range(const struct page_range *range, __u64 unit, __u64 *ret_at)
+{
+	*ret_at = chosen_page(unit, pages_shift, settings.hash_seed) - range->first;
+	return *ret_at < range->nr;
+}
+
 static long forget_in_leaf(__u32 i, void *range_)
 {
 	const struct page_range *range = range_;
-	struct page_key key = { range->image, (range->first >> LEAF_BITS) + i };
+	struct page_key key = { range->image, (range->first >> pages_shift >> LEAF_BITS) + i };
 	struct page_leaf *leaf = bpf_map_lookup_elem(&page_leaves, &key);
+	__u64 ignored;
 
 	for (__u64 at = 0; leaf && at < LEAF_PAGES; at++)
-		if ((key.leaf << LEAF_BITS | at) - range->first < range->nr)
+		if (is_in_range(range, key.leaf << LEAF_BITS | at, &ignored))
 			leaf->traceback[at] = PAGE_UNSEEN;
 	return 0;
 }
 
-static long move_page(__u32 i, void *range_)
+static __always_inline void forget_pages(struct page_range *range)
+{
+	__u64 last = (range->first + range->nr - 1) >> pages_shift >> LEAF_BITS;
+	__u64 nr = last - (range->first >> pages_shift >> LEAF_BITS) + 1;
+
+	bpf_loop(nr < LEAVES_AT_ONCE ? nr : LEAVES_AT_ONCE, forget_in_leaf, range, 0);
+}
+
+/* Where the pages of a unit come from, another one may be recorded: then that one stands for it. */
+static long move_unit(__u32 i, void *range_)
 {
 	const struct page_range *range = range_;
-	__u64 from = range->from + i, to = range->first + i;
-	struct page_key key = { range->image, from >> LEAF_BITS };
-	struct page_leaf *leaf = bpf_map_lookup_elem(&page_leaves, &key), *to_leaf;
-	__u64 traceback = leaf ? leaf->traceback[from & (LEAF_PAGES - 1)] : PAGE_UNSEEN;
+	__u64 to = (range->first >> pages_shift) + i, at, from, traceback;
+	struct page_key key = { range->image, 0 };
+	struct page_leaf *leaf, *to_leaf;
 
+	if (!is_in_range(range, to, &at))
+		return 0;
+	from = (range->from + at) >> pages_shift;
+	key.leaf = from >> LEAF_BITS;
+	leaf = bpf_map_lookup_elem(&page_leaves, &key);
+	traceback = leaf ? leaf->traceback[from & (LEAF_PAGES - 1)] : PAGE_UNSEEN;
 	if (!leaf || traceback == PAGE_UNSEEN)
 		return 0;
-	leaf->traceback[from & (LEAF_PAGES - 1)] = PAGE_UNSEEN;
 	key.leaf = to >> LEAF_BITS;
 	to_leaf = leaf_at(&key);
 	if (!to_leaf)
@@ -129,8 +154,11 @@ static __always_inline void move_pages(struct page_range *range)
 	if (BPF_CORE_READ(regs, orig_ax) != NR_MREMAP || (new + PAGE_BYTES - 1) >> PAGE_BITS != range->nr)
 		return;
 	range->from = from >> PAGE_BITS;
-	nr = ((old < new ? old : new) + PAGE_BYTES - 1) >> PAGE_BITS;
-	bpf_loop(nr < MOVES_AT_ONCE ? nr : MOVES_AT_ONCE, move_page, range, 0);
+	range->nr = ((old < new ? old : new) + PAGE_BYTES - 1) >> PAGE_BITS;
+	nr = ((range->first + range->nr - 1) >> pages_shift) - (range->first >> pages_shift) + 1;
+	bpf_loop(nr < MOVES_AT_ONCE ? nr : MOVES_AT_ONCE, move_unit, range, 0);
+	range->first = range->from;
+	forget_pages(range);
 }
 
 /* The kernel has found room for a mapping. Nothing is resident there, whatever came there before. */
@@ -141,14 +169,12 @@ int page_room_found(__u64 *ctx)
 	__u64 address = ctx[0];
 	struct process *process = current_process();
 	struct page_range range = { .first = address >> PAGE_BITS };
-	__u64 nr;
 
 	if (!process || (long)address < 0)
 		return 0;
 	range.image = process->image;
 	range.nr = info->length >> PAGE_BITS;
-	nr = ((range.first + range.nr - 1) >> LEAF_BITS) - (range.first >> LEAF_BITS) + 1;
-	bpf_loop(nr < LEAVES_AT_ONCE ? nr : LEAVES_AT_ONCE, forget_in_leaf, &range, 0);
+	forget_pages(&range);
 	move_pages(&range);
 	return 0;
 }

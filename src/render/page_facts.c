@@ -76,7 +76,11 @@ static void put_page_sum(struct emitter *out, const struct snapshot *snapshot, c
 			len += snprintf(text + len, sizeof(text) - len, "%s%s %s", len ? " + " : "",
 					format_size(size, bytes, false), parts[i].text);
 	}
-	emit_line(out, "%sRSS %s = %s", margin, format_size(size, total, false), text);
+	if (snapshot__tables(snapshot)->trace_weight) /* the parts are estimates */
+		total = number_of(snapshot, "pages_rss_anon_bytes") + number_of(snapshot, "pages_rss_files_bytes") +
+			number_of(snapshot, "pages_rss_shared_bytes");
+	emit_line(out, "%sRSS %s %s %s", margin, format_size(size, total, false),
+		  snapshot__tables(snapshot)->trace_weight ? "≈" : "=", text);
 }
 
 static void put_page_notes(struct emitter *out, const struct snapshot *snapshot, const char *margin)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The domain of pages: a program with known pages, and programs of any runtime, beside the kernel's own numbers."""
 import collections
+import os
 import pathlib
 import signal
 
@@ -102,25 +103,40 @@ def test_pages_stay_with_an_exec(bench):
     check(numbers["traced"] >= 40 << 20 and not numbers["older"], f"{numbers}")
 
 
+def test_pages_by_samples(bench):
+    """One page in eight: each function's share is right, and RSS is not a guess."""
+    program, recording = bench.recorded("pages", "--domain", "pages", "--sample", "32K")
+    program.order("go")
+    path = recording.snapshot()
+    shown = bench.show(path)
+    check_equal(shown["pages"]["anonymous"], rss_anon(program.pid), "RssAnon")
+    known = sum(pages for name, pages in BY_FAULTS.items() if name != "huge")  # that is a sample of 16 MiB, or none
+    huge = pages_by_function(bench, path)["huge"]
+    check(huge in (0, 512 * 8), f"{huge} huge pages")
+    traced = shown["traced_memory"]["current"] // PAGE - huge
+    check(abs(traced - known) <= known / 10 + OTHER_PAGES, f"{traced} pages, of {known}")
+
+
 @harness.alone
 def test_pages_of_all_processes(bench):
     """A process that ran already, one that began later, and one that began and ended between two passes."""
     program = bench.workload("pages")
     folder = pathlib.Path(bench.folder, "all")
-    recorder = bench.start([ALLOCSNAP, "record", "--domain", "pages", "--comm", "pages", "--comm", "python3*", "-i", "1s",
+    recorder = bench.start([ALLOCSNAP, "record", "--domain", "pages", "--comm", "pages", "--comm", "short-lived", "-i", "1s",
                             "-o", str(folder)])
     wait_for(lambda: list(folder.glob(f"*/pages.{program.pid}/*.snap")), "the first pass")
     program.order("go")
-    bench.run(["/usr/bin/python3", "-c", "held = bytearray(20 << 20)"])
+    os.symlink("/usr/bin/python3", bench.path("short-lived"))
+    bench.run([bench.path("short-lived"), "-c", "held = bytearray(20 << 20)"])
     recorder.popen.send_signal(signal.SIGINT)
     recorder.wait(60)
     last = {path.parent.name.split(".")[0]: str(path) for path in sorted(folder.rglob("*.snap"))
-            if path.parent.name in (f"pages.{program.pid}",) or path.parent.name.startswith("python3")}
+            if path.parent.name in (f"pages.{program.pid}",) or path.parent.name.startswith("short-lived")}
     pages = pages_by_function(bench, last["pages"])
     del pages[None]
     check_equal(dict(pages), BY_FAULTS, "pages")
     numbers_of(bench.show(last["pages"]))
-    ended = bench.show(last["python3"])
+    ended = bench.show(last["short-lived"])
     check_equal((ended["metadata"]["end"], ended["pages"]["ended"]), ("exited 0", True), "its end")
     check(20 << 20 <= ended["traced_memory"]["current"] < 40 << 20, f"{ended['traced_memory']} was brought")
 

@@ -19,6 +19,7 @@ struct joining_pages {
 	size_t leaf_at, older_at;
 	uint64_t huge_at; /* the huge page that was looked up last */
 	struct brought huge; /* what brought it */
+	size_t huge_events;  /* in it */
 };
 
 static int end_block(struct joining_pages *joining)
@@ -55,17 +56,28 @@ static struct found_leaf *leaf_from(struct joining_pages *joining, uint64_t numb
 	return joining->leaf_at < join->leaf_nr ? &join->leaf[joining->leaf_at] : NULL;
 }
 
-static uint64_t number_of_leaf(uint64_t address)
+static uint64_t unit_of(const struct page_join *join, uint64_t address)
 {
-	return address >> (PAGE_BITS + LEAF_BITS);
+	return address >> PAGE_BITS >> join->shift;
+}
+
+static uint64_t number_of_leaf(const struct page_join *join, uint64_t address)
+{
+	return unit_of(join, address) >> LEAF_BITS;
+}
+
+static bool is_chosen(const struct page_join *join, uint64_t address)
+{
+	return chosen_page(unit_of(join, address), join->shift, join->seed) == address >> PAGE_BITS;
 }
 
 static struct brought brought_at(struct joining_pages *joining, uint64_t address)
 {
-	struct found_leaf *leaf = leaf_from(joining, number_of_leaf(address));
-	size_t at = address >> PAGE_BITS & (LEAF_PAGES - 1);
+	uint64_t unit = unit_of(joining->join, address);
+	struct found_leaf *leaf = leaf_from(joining, unit >> LEAF_BITS);
+	size_t at = unit & (LEAF_PAGES - 1);
 
-	if (!leaf || leaf->number != number_of_leaf(address))
+	if (!leaf || leaf->number != unit >> LEAF_BITS)
 		return (struct brought){};
 	leaf->is_resident = true;
 	return (struct brought){ leaf->leaf->traceback[at], leaf->leaf->birth[at] };
@@ -75,16 +87,20 @@ static struct brought brought_at(struct joining_pages *joining, uint64_t address
 static void find_huge(struct joining_pages *joining, uint64_t huge)
 {
 	const struct found_leaf *end = joining->join->leaf + joining->join->leaf_nr;
-	struct found_leaf *leaf = leaf_from(joining, number_of_leaf(huge));
+	uint64_t last = number_of_leaf(joining->join, huge + HUGE_BYTES - 1);
+	struct found_leaf *leaf = leaf_from(joining, number_of_leaf(joining->join, huge));
 
 	joining->huge_at = huge;
 	joining->huge = (struct brought){};
-	for (; leaf && leaf < end && leaf->number < number_of_leaf(huge + HUGE_BYTES); leaf++) {
+	joining->huge_events = 0;
+	for (; leaf && leaf < end && leaf->number <= last; leaf++) {
 		leaf->is_resident = true;
-		for (size_t at = 0; at < LEAF_PAGES; at++)
+		for (size_t at = 0; at < LEAF_PAGES; at++) {
+			joining->huge_events += leaf->leaf->traceback[at] != PAGE_UNSEEN;
 			if (leaf->leaf->traceback[at] &&
 			    (!joining->huge.traceback || leaf->leaf->birth[at] < joining->huge.birth))
 				joining->huge = (struct brought){ leaf->leaf->traceback[at], leaf->leaf->birth[at] };
+		}
 	}
 }
 
@@ -97,6 +113,52 @@ static bool was_resident_before(struct joining_pages *joining, uint64_t address)
 	return joining->older_at < older->run_nr && older->run[joining->older_at].start <= address;
 }
 
+/* Counts a page, or a sample, by what brought it. */
+static int count_brought(struct joining_pages *joining, uint64_t address, const struct brought *brought, bool was_before)
+{
+	uint64_t bytes = PAGE_BYTES << joining->join->shift;
+	struct page_sums *sums = joining->sums;
+
+	if (brought->traceback > PAGE_BY_KERNEL) {
+		sums->traced += bytes;
+		return extend_blocks(joining, address, brought);
+	}
+	if (brought->traceback)
+		sums->by_kernel += bytes;
+	else if (was_before)
+		sums->older += bytes;
+	else
+		*(joining->join->is_forked ? &sums->inherited : &sums->unattributed) += bytes;
+	return 0;
+}
+
+/*
+ * One fault has brought all pages of a huge page, so all of them are a sample, or none. If the page was made of pages
+ * that came one by one, it has several events, and each stands for itself.
+ */
+static bool is_sampled_as_whole(const struct joining_pages *joining, uint32_t kind)
+{
+	return joining->join->shift && kind & PAGES_HUGE && joining->huge_events <= 1;
+}
+
+static int join_resident(struct joining_pages *joining, uint64_t address, uint32_t kind, struct brought brought)
+{
+	bool is_whole = is_sampled_as_whole(joining, kind), was_before;
+
+	if (is_whole && joining->huge.traceback)
+		return count_brought(joining, address, &joining->huge, false);
+	if (!is_chosen(joining->join, address))
+		return 0;
+	was_before = !brought.traceback && was_resident_before(joining, address);
+	if (is_whole && !was_before)
+		return 0;
+	if (!brought.traceback && !was_before && kind & PAGES_HUGE && !joining->join->shift) {
+		brought = joining->huge;
+		joining->sums->spread += brought.traceback > PAGE_BY_KERNEL ? PAGE_BYTES : 0;
+	}
+	return count_brought(joining, address, &brought, was_before);
+}
+
 static int join_page(struct joining_pages *joining, uint64_t address, uint32_t kind)
 {
 	struct page_sums *sums = joining->sums;
@@ -106,29 +168,9 @@ static int join_page(struct joining_pages *joining, uint64_t address, uint32_t k
 	if (kind & PAGES_HUGE && huge != joining->huge_at)
 		find_huge(joining, huge);
 	brought = brought_at(joining, address);
-	if (kind & PAGES_SWAPPED) {
-		sums->swapped += PAGE_BYTES;
-		return 0;
-	}
-	sums->rss_anon += PAGE_BYTES;
+	*(kind & PAGES_SWAPPED ? &sums->swapped : &sums->rss_anon) += PAGE_BYTES;
 	sums->huge += kind & PAGES_HUGE ? PAGE_BYTES : 0;
-	if (!brought.traceback && was_resident_before(joining, address)) {
-		sums->older += PAGE_BYTES;
-		return 0;
-	}
-	if (!brought.traceback && kind & PAGES_HUGE) {
-		brought = joining->huge;
-		sums->spread += brought.traceback > PAGE_BY_KERNEL ? PAGE_BYTES : 0;
-	}
-	if (brought.traceback > PAGE_BY_KERNEL) {
-		sums->traced += PAGE_BYTES;
-		return extend_blocks(joining, address, &brought);
-	}
-	if (brought.traceback)
-		sums->by_kernel += PAGE_BYTES;
-	else
-		*(joining->join->is_forked ? &sums->inherited : &sums->unattributed) += PAGE_BYTES;
-	return 0;
+	return kind & PAGES_SWAPPED ? 0 : join_resident(joining, address, kind, brought);
 }
 
 int page_join(const struct page_join *join, page_block_fn emit, void *what, struct page_sums *ret)
@@ -157,7 +199,8 @@ int page_join_ended(const struct page_join *join, page_block_fn emit, void *what
 		const struct brought brought = { leaf->leaf->traceback[i % LEAF_PAGES], leaf->leaf->birth[i % LEAF_PAGES] };
 
 		if (brought.traceback > PAGE_BY_KERNEL)
-			err = extend_blocks(&joining, (leaf->number << LEAF_BITS | i % LEAF_PAGES) << PAGE_BITS, &brought);
+			err = extend_blocks(&joining, chosen_page(leaf->number << LEAF_BITS | i % LEAF_PAGES, join->shift, join->seed)
+						    << PAGE_BITS, &brought);
 	}
 	return err ?: end_block(&joining);
 }

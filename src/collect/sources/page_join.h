@@ -9,6 +9,9 @@
  *	leaves of events ┼──► blocks: maximal runs of pages of one traceback and one second
  *	older runs     ──┘    sums: each resident page is in one of them
  *
+ * With samples, one page of each unit is looked at (page_types.h), and stands for the others in all sums but rss_anon,
+ * huge, swapped and zero.
+ *
  * A huge page came by one event, which names one of its pages: pages of it without an event of their own belong to the
  * first event there.
  */
@@ -56,6 +59,8 @@ struct page_join {
 	const struct page_runs *resident, *older;
 	struct found_leaf *leaf; /* of the image, sorted by number */
 	size_t leaf_nr;
+	uint32_t shift; /* of units; 0: every page */
+	uint64_t seed;
 	bool is_forked; /* pages that no event brought are inherited ones */
 };
 

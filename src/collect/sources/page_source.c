@@ -21,9 +21,21 @@ struct page_state {
 	struct page_sums sums;	   /* of resident */
 	uint64_t files_bytes, shared_bytes; /* resident beside them */
 	uint64_t image, exec_cnt;  /* at the last pass; image 0: none yet */
+	uint32_t shift;		   /* struct all_pages */
 };
 
 /* ---- the recording ---- */
+
+/* Blocks of an allocator are chosen by other means: to the rest of the recording no samples were asked for. */
+static int choose_samples(struct collector_options *options, struct all_pages *pages, struct reason *why)
+{
+	while (pages->shift < PAGE_SHIFT_MOST && PAGE_BYTES << pages->shift < options->sample_bytes)
+		pages->shift++;
+	if (PAGE_BYTES << pages->shift != options->sample_bytes)
+		return reason_set(why, -EINVAL, "--domain pages has samples of one page in 8K, 16K, 32K or 64K");
+	options->sample_bytes = 0;
+	return 0;
+}
 
 static int choose_pages(struct collector *collector, struct reason *why)
 {
@@ -34,18 +46,19 @@ static int choose_pages(struct collector *collector, struct reason *why)
 	} others[] = {
 		{ options->domains & ~COLLECTOR_PAGES, "another domain: pages and blocks are the same memory, so record one after the other" },
 		{ options->max_overhead, "--max-overhead, which measures probes" },
-		{ options->sample_bytes, "--sample" },
 		{ options->min_size || options->max_size, "--min-size or --max-size" },
 		{ options->probe_nr, "--probe" },
 		{ options->run_interval_bytes, "--fast" },
 		{ options->injects, "--inject and --exact" },
 	};
 
-	collector->sources->pages.is_wanted = options->domains & COLLECTOR_PAGES;
-	for (size_t i = 0; i < ARRAY_SIZE(others) && collector->sources->pages.is_wanted; i++)
+	struct all_pages *pages = &collector->sources->pages;
+
+	pages->is_wanted = options->domains & COLLECTOR_PAGES;
+	for (size_t i = 0; i < ARRAY_SIZE(others) && pages->is_wanted; i++)
 		if (others[i].is_given)
 			return reason_set(why, -EINVAL, "--domain pages goes without %s", others[i].name);
-	return 0;
+	return pages->is_wanted && options->sample_bytes ? choose_samples(&collector->options, pages, why) : 0;
 }
 
 static int configure_pages(struct collector *collector, struct allocsnap_bpf *bpf)
@@ -53,6 +66,7 @@ static int configure_pages(struct collector *collector, struct allocsnap_bpf *bp
 	bpf_program__set_autoload(bpf->progs.page_fault, collector->sources->pages.is_wanted);
 	bpf_program__set_autoload(bpf->progs.page_room_found, collector->sources->pages.is_wanted);
 	bpf->rodata->pages_since_ns = monotonic_now_ns();
+	bpf->rodata->pages_shift = collector->sources->pages.shift;
 	return 0;
 }
 
@@ -93,6 +107,7 @@ static int attach_pages(struct collector *collector, struct target *target, stru
 	state = target->pages.state = calloc(1, sizeof(*state));
 	if (!state)
 		return -ENOMEM;
+	state->shift = collector->sources->pages.shift;
 	if (!collector->options.system_wide && !target->now.account.parent)
 		err = page_events_open(&state->events, target->identity.pid, page_program(collector));
 	return err ? reason_set(why, err, "cannot watch page faults of process %d: %s", target->identity.pid, strerror(-err)) : 0;
@@ -198,6 +213,7 @@ static struct found_leaf *leaves_of(const struct leaves *leaves, uint64_t image,
 struct adding {
 	struct drained_blocks *to;
 	uint64_t image, since_ns, now_ns;
+	uint32_t shift;
 };
 
 static int add_page_block(void *adding_, const struct page_block *page)
@@ -210,6 +226,7 @@ static int add_page_block(void *adding_, const struct page_block *page)
 		.traceback = page->traceback == PAGE_UNTRACED ? 0 : page->traceback,
 		.birth_ns = birth_ns < adding->now_ns ? birth_ns : adding->now_ns,
 		.domain = DOMAIN_PAGES,
+		.weight = adding->shift ? (page->end - page->start) << adding->shift : 0,
 	};
 
 	return drained_blocks_add(adding->to, &key, &block);
@@ -237,8 +254,12 @@ static int join_target(struct collector *collector, struct target *target, const
 	const struct process *account = &target->drained.account;
 	struct adding adding = {
 		&collector->pass.drain.blocks, account->image, collector->bpf->rodata->pages_since_ns, monotonic_now_ns(),
+		collector->sources->pages.shift,
 	};
-	struct page_join join = { .resident = &state->resident, .older = &state->older, .is_forked = account->is_forked };
+	struct page_join join = {
+		.resident = &state->resident, .older = &state->older, .is_forked = account->is_forked,
+		.shift = adding.shift, .seed = collector->bpf->rodata->settings.hash_seed,
+	};
 	int err = note_image(state, account);
 
 	join.leaf = leaves_of(leaves, account->image, &join.leaf_nr);
@@ -336,6 +357,8 @@ static int describe_pages(struct snapshot_builder *builder, const struct target 
 					 state->resident.counts_zero_pages ? "pagemap" : "ioctl");
 	for (size_t i = 0; i < ARRAY_SIZE(key) && !err && state->resident.run_nr; i++)
 		err = describe_numbers(builder, &(struct number){ key[i], ((const uint64_t *)&state->sums)[i] }, 1);
+	if (!err && state->shift)
+		err = describe_numbers(builder, &(struct number){ "sample_bytes", PAGE_BYTES << state->shift }, 1);
 	return err || !state->resident.run_nr ? err : describe_numbers(builder, beside, ARRAY_SIZE(beside));
 }
 

@@ -12,12 +12,14 @@
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "collect/sources/page_events.h"
 
 /* The state of all processes. */
 struct all_pages {
 	bool is_wanted;
+	uint32_t shift; /* of units of which one page is recorded (page_types.h); 0: every page is */
 	struct page_events events; /* where every process is recorded */
 };
 

@@ -200,6 +200,39 @@ Test(page_join, finds_leaves_that_nothing_needs)
 	}
 }
 
+/* One page of eight; without huge pages. */
+Test(page_join, has_samples_that_stand_for_their_unit)
+{
+	struct page_join join = { .resident = &resident, .older = &older, .leaf = found, .shift = 3, .seed = 4711 };
+	struct page_sums sums;
+	size_t traced = 0, before = 0, nr = 0;
+
+	srand(3);
+	make_inputs();
+	memset(leaves, 0, sizeof(leaves));
+	resident.run_nr = 0;
+	for (uint64_t i = 0; i < PAGES; i++) {
+		uint64_t page = START / PAGE_BYTES + i, unit = page >> join.shift;
+		struct page_leaf *leaf = &leaves[i >> join.shift >> LEAF_BITS];
+
+		if (truth[i].is_resident)
+			add_run(&resident, i, 0);
+		nr += truth[i].is_resident;
+		if (chosen_page(unit, join.shift, join.seed) != page)
+			continue;
+		leaf->traceback[unit % LEAF_PAGES] = truth[i].traceback;
+		traced += truth[i].is_resident && truth[i].traceback > PAGE_BY_KERNEL;
+		before += truth[i].is_resident && !truth[i].traceback && truth[i].is_older;
+	}
+	for (uint64_t i = 0; i < LEAVES / 8; i++)
+		found[join.leaf_nr++] = (struct found_leaf){ 1, (START / PAGE_BYTES >> join.shift >> LEAF_BITS) + i, &leaves[i], false };
+	cr_assert_eq(page_join(&join, keep_block, NULL, &sums), 0);
+	cr_expect_eq(block_nr, traced);
+	cr_expect_eq(sums.traced, traced * 8 * PAGE_BYTES);
+	cr_expect_eq(sums.older, before * 8 * PAGE_BYTES);
+	cr_expect_eq(sums.rss_anon, nr * PAGE_BYTES);
+}
+
 Test(page_join, has_all_pages_of_a_process_that_ended)
 {
 	struct page_join join = { .leaf = found };
