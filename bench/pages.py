@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What recording resident memory costs: a page fault, and the CPU time of programs that grow. Each way is measured in turns:
+"""Costs of recording resident memory: a page fault, and the CPU time of programs that grow. Each way is measured in turns:
 unrecorded, unrecorded again (A/A), recorded by `attach --domain pages`, and while another process is.
 
     pages.py ALLOCSNAP BENCH-FOLDER      as root
@@ -47,7 +47,7 @@ def programs(folder):
 
 
 class Recording:
-    """Of a process that waits; it begins before this returns."""
+    """Records a process that waits; it has begun when this returns."""
 
     def __init__(self, allocsnap, folder, pid):
         out = tempfile.mkdtemp(dir=folder)

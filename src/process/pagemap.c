@@ -104,12 +104,14 @@ static int scan_regions(int fd, struct page_runs *runs)
 #define WORD_PRESENT (UINT64_C(1) << 63)
 #define WORD_SWAPPED (UINT64_C(1) << 62)
 #define WORD_FILE (UINT64_C(1) << 61)
+#define WORD_ALONE (UINT64_C(1) << 56)
 
 static int add_page_word(struct page_runs *runs, uint64_t address, uint64_t word)
 {
 	if (!(word & (WORD_PRESENT | WORD_SWAPPED)) || word & WORD_FILE)
 		return 0;
-	return add_run(runs, address, address + PAGE_BYTES, word & WORD_PRESENT ? 0 : PAGES_SWAPPED);
+	return add_run(runs, address, address + PAGE_BYTES,
+		       !(word & WORD_PRESENT) ? PAGES_SWAPPED : word & WORD_ALONE ? 0 : PAGES_NOT_ALONE);
 }
 
 static int read_mapping_words(int fd, const struct maps_line *line, uint64_t *word, struct page_runs *runs)
@@ -129,6 +131,28 @@ static int read_mapping_words(int fd, const struct maps_line *line, uint64_t *wo
 	return err;
 }
 
+/*
+ * The page of zeros looks like a page that another process maps, too. If as many bytes look like this as are more than
+ * RssAnon, all of them are the page of zeros.
+ */
+static void leave_zeros_out(pid_t pid, struct page_runs *runs)
+{
+	uint64_t resident = 0, not_alone = 0, anon_kib = 0;
+
+	for (size_t i = 0; i < runs->run_nr; i++) {
+		uint64_t bytes = runs->run[i].end - runs->run[i].start;
+
+		resident += runs->run[i].kind & PAGES_SWAPPED ? 0 : bytes;
+		not_alone += runs->run[i].kind & PAGES_NOT_ALONE ? bytes : 0;
+	}
+	runs->counts_zero_pages = proc_status(pid, "RssAnon", &anon_kib) || resident != anon_kib * 1024;
+	if (runs->counts_zero_pages && resident == anon_kib * 1024 + not_alone) {
+		array_keep(runs, run, i, !(runs->run[i].kind & PAGES_NOT_ALONE));
+		runs->zero_bytes = not_alone;
+		runs->counts_zero_pages = false;
+	}
+}
+
 static int read_all_words(pid_t pid, int fd, struct page_runs *runs)
 {
 	uint64_t *word = calloc(WORDS, sizeof(*word));
@@ -136,12 +160,13 @@ static int read_all_words(pid_t pid, int fd, struct page_runs *runs)
 	struct maps_line line;
 	int err = word && text ? 0 : -ENOMEM;
 
-	runs->counts_zero_pages = true;
 	while (!err && (one = strsep(&rest, "\n")))
 		if (maps_parse_line(one, &line) && line.end <= ADDRESSES_END)
 			err = read_mapping_words(fd, &line, word, runs);
 	free(text);
 	free(word);
+	if (!err)
+		leave_zeros_out(pid, runs);
 	return err;
 }
 

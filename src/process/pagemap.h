@@ -19,6 +19,7 @@
 enum page_run_kind {
 	PAGES_SWAPPED = 1, /* not resident */
 	PAGES_HUGE = 2,	   /* one entry of the page table for HUGE_BYTES; pagemap alone does not say so */
+	PAGES_NOT_ALONE = 4, /* of pagemap: another process may map them, too, or they are the page of zeros */
 };
 
 struct page_run {

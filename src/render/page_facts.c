@@ -92,8 +92,10 @@ static void put_page_notes(struct emitter *out, const struct snapshot *snapshot,
 	char text[UNIT_TEXT_MAX], more_text[UNIT_TEXT_MAX];
 
 	if (missing && hook)
-		emit_line(out, "%snot attributed: what came without %s: %s%s", margin, hook->seen, hook->unseen,
-			  strcmp(scan, "pagemap") ? "" : "; and pages that were only read, which are in no RSS");
+		emit_line(out, "%snot attributed: what came without %s: %s", margin, hook->seen, hook->unseen);
+	if (!strcmp(scan, "with zeros"))
+		emit_line(out, "%spages that were only read are among these, too, although they are in no RSS: before Linux 6.7 they "
+			  "look like pages that another process shares", margin);
 	if (huge)
 		emit_line(out, "%sin huge pages: %s, of which %s count where another page of theirs was touched first", margin,
 			  format_size(text, huge, false), format_size(more_text, spread, false));

@@ -374,7 +374,7 @@ static void make_pages(struct make *m)
 	};
 
 	shop_metadata(m, "4711", "/opt/shop/bin/shopd", "64");
-	metadata(m, "pages_scan", "ioctl");
+	metadata(m, "pages_scan", "exact");
 	for (size_t i = 0; i < sizeof(number) / sizeof(*number); i++) {
 		char key[64];
 

@@ -354,7 +354,7 @@ static int describe_pages(struct snapshot_builder *builder, const struct target 
 	err = snapshot_builder__domain_name(builder, DOMAIN_PAGES, "pages") ?:
 	      snapshot_builder__metadata(builder, "pages_by", "faults") ?:
 	      snapshot_builder__metadata(builder, "pages_scan", !state->resident.run_nr ? "none" :
-					 state->resident.counts_zero_pages ? "pagemap" : "ioctl");
+					 state->resident.counts_zero_pages ? "with zeros" : "exact");
 	for (size_t i = 0; i < ARRAY_SIZE(key) && !err && state->resident.run_nr; i++)
 		err = describe_numbers(builder, &(struct number){ key[i], ((const uint64_t *)&state->sums)[i] }, 1);
 	if (!err && state->shift)
