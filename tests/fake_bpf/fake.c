@@ -19,6 +19,12 @@ struct task_struct *bpf_get_current_task_btf(void)
 	return fake.current;
 }
 
+long bpf_task_pt_regs(struct task_struct *task)
+{
+	(void)task;
+	return (long)&fake.user_regs;
+}
+
 __u64 bpf_get_current_pid_tgid(void)
 {
 	return (__u64)fake.current->tgid << 32 | (__u32)fake.current->pid;

@@ -20,6 +20,7 @@ struct fake_kernel {
 	__u64 attach_cookie;
 	__u64 func_ip;
 	struct task_struct *current;
+	struct pt_regs user_regs; /* of its user code */
 	char comm[16]; /* of the current one */
 
 	__u32 rung_for; /* the TGID that the loader was woken for last */

@@ -497,4 +497,18 @@ MUTANTS = {
     "links: those that go count": ("account/thread.bpf.h", "!counts && others_end", "!counts"),
     "links: at a ret all count": (
         "alloc.bpf.c", "\tbarrier_var(returned);\n\tif (!link_counts(thread, cookie))\n\t\treturn 0;\n", ""),
+
+    "pages: a note stays where there is room for a mapping": ("pages.bpf.c", "\trange.nr = info->length >> PAGE_BITS;\n", ""),
+    "pages: all notes of a leaf go": (
+        "pages.bpf.c", "\t\tif (is_in_range(range, key.leaf << LEAF_BITS | at, &ignored))\n", ""),
+    "pages: an mremap leaves its notes": ("pages.bpf.c", "\trange->first = range->from;\n\tforget_pages(range);\n", ""),
+    "pages: an mremap takes no notes": ("pages.bpf.c", "\tto_leaf->traceback[to & (LEAF_PAGES - 1)] = traceback;\n", ""),
+    "pages: any room is an mremap's": ("pages.bpf.c", "BPF_CORE_READ(regs, orig_ax) != NR_MREMAP || ", ""),
+    "pages: without room they are not counted": (
+        "pages.bpf.c", "\t\tprocess_count_loss(process, LOSS_pages_dropped);\n", ""),
+    "pages: a kernel thread has code": ("pages.bpf.c", "task->flags & PF_IO_WORKER", "0"),
+    "pages: they come while nothing is recorded": ("pages.bpf.c", "process && is_recording(process)", "process"),
+    "pages: each page is a sample": (
+        "pages.bpf.c", "\tif (page != chosen_page(unit, pages_shift, settings.hash_seed))\n\t\treturn 0;\n", ""),
+    "pages: a sample stands for itself": ("pages.bpf.c", "COUNTER_allocations], 1ULL << pages_shift", "COUNTER_allocations], 1"),
 }

@@ -71,6 +71,7 @@ long fake_map_delete(struct fake_map_def def, const void *key);
 void *fake_storage_get(struct fake_map_def def, struct task_struct *task, void *init, __u64 flags);
 
 struct task_struct *bpf_get_current_task_btf(void);
+long bpf_task_pt_regs(struct task_struct *task); /* fake.user_regs */
 __u64 bpf_get_current_pid_tgid(void);
 __u64 bpf_ktime_get_ns(void);
 __u64 bpf_ktime_get_boot_ns(void);

@@ -32,6 +32,10 @@
 #define PT_REGS_FP(x) ((x)->user_regs.regs[29])
 #endif
 
+#define PT_REGS_SP_CORE(x) PT_REGS_SP(x)
+#define PT_REGS_IP_CORE(x) PT_REGS_IP(x)
+#define PT_REGS_FP_CORE(x) PT_REGS_FP(x)
+
 #define FAKE_PASTE2(a, b) a##b
 #define FAKE_PASTE(a, b) FAKE_PASTE2(a, b)
 #define FAKE_NARG2(_, _0, _1, _2, _3, _4, _5, N, ...) N
