@@ -21,6 +21,7 @@
 struct entry_patches;
 struct file_copy;
 struct functions_wanted;
+struct go_program;
 struct helper;
 struct probe_info;
 struct object_returns;
@@ -106,6 +107,9 @@ int sandbox__entries(struct sandbox *sandbox, int fd, struct entry_patches *ret,
  */
 int sandbox__python(struct sandbox *sandbox, int fd, const struct python_asked *asked, struct python_info *ret,
 		   struct reason *why);
+
+/* Where a Go program has its variables (symbols/go_program.h); -ENOENT: it is no Go program. */
+int sandbox__go(struct sandbox *sandbox, int fd, struct go_program *ret, struct reason *why);
 
 /*
  * The names of addresses in code that a process made at run time, from its perf map (symbols/perf_map.h). The addresses are

@@ -292,6 +292,11 @@ int sandbox__python(struct sandbox *sandbox, int fd, const struct python_asked *
 	return ask_file(sandbox, &(struct asked_of_file){ PYTHON, fd, { { (void *)(asked ?: &own), sizeof(own) } } }, ret, why);
 }
 
+int sandbox__go(struct sandbox *sandbox, int fd, struct go_program *ret, struct reason *why)
+{
+	return ask_file(sandbox, &(struct asked_of_file){ GO, fd }, ret, why);
+}
+
 int sandbox__python_lines(struct sandbox *sandbox, const struct python_line_table *table, const int64_t *instruction,
 			 size_t nr, int32_t *ret_line, struct reason *why)
 {

@@ -42,6 +42,7 @@ enum message_kind {
 	PYTHON,	 /* [struct python_asked; struct python_info] */
 	LINES,	 /* [struct lines_question, its instructions and its table, no file; struct lines_answer] */
 	MADE,	 /* [struct made_question with its addresses; struct perf_map_names] */
+	GO,	 /* [nothing; struct go_program] */
 };
 
 #define WANTS_MAX 8	      /* for one question, in each directory of debug files */

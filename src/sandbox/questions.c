@@ -17,6 +17,7 @@
 #include "elf/runtime_detect.h"
 #include "sandbox/client.h"
 #include "sandbox/messages.h"
+#include "symbols/go_program.h"
 #include "symbols/perf_map.h"
 #include "symbols/symbols.h"
 #include "unwind/unwind_table.h"
@@ -196,6 +197,18 @@ static bool verify_lines(const void *answer, const void *asked, uint64_t)
 	return is_sound;
 }
 
+/* ---- Go ---- */
+
+static int answer_go(int fd, const void *, void *ret, struct reason *why)
+{
+	return go_program_read(fd, ret, why);
+}
+
+static bool verify_go(const void *program, const void *, uint64_t file_bytes)
+{
+	return go_program_is_sound(program, file_bytes);
+}
+
 /* ---- code made at run time ---- */
 
 static int answer_made(int fd, const void *asked, void *ret, struct reason *why)
@@ -253,6 +266,7 @@ const struct file_question file_questions[] = {
 	[PYTHON] = { sizeof(struct python_info), answer_python, verify_python, .needs_new_reader = true, .array = {
 		ARRAY(struct python_info, site, site_nr, .nr_most = PYTHON_SITES_MAX),
 	} },
+	[GO] = { sizeof(struct go_program), answer_go, verify_go, .needs_new_reader = true },
 	[MADE] = { sizeof(struct perf_map_names), answer_made, verify_made, .array = {
 		ARRAY(struct perf_map_names, name, nr, .nr_most = PERF_MAP_ADDRESSES_MAX),
 		ARRAY(struct perf_map_names, text, text_bytes, .nr_most = PERF_MAP_ADDRESSES_MAX * PERF_MAP_NAME_MAX),

@@ -52,7 +52,7 @@ static const struct layout layouts[] = {
 /* Words of the moduledata; for where its trees begin there are candidates, by version. */
 #define MODULE_FIRST 20 /* the code of the first function */
 #define MODULE_LAST 21
-#define MODULE_CODE 22
+#define MODULE_CODE GO_CODE
 #define MODULE_WORDS 44
 
 static const uint8_t module_trees[] = { 38, 40, 43 };
@@ -74,7 +74,7 @@ struct go_table {
 	size_t function_nr;	      /* without that one */
 	struct elf_pointer *pointer;
 	size_t pointer_nr;
-	uint64_t module_word[MODULE_WORDS];
+	uint64_t module, module_word[MODULE_WORDS];
 	uint8_t tree_index; /* which tree of a function has its inlined calls */
 	uint64_t trees;	    /* the address that the offsets of trees count from */
 	bool has_trees;
@@ -299,6 +299,31 @@ int go_table__lookup(const struct go_table *table, uint64_t address, struct plac
 	return max;
 }
 
+/* ---- what it says of the program ---- */
+
+uint64_t go_table__word(const struct go_table *table, unsigned int word)
+{
+	return table->layout->address_bytes == 4 && word < MODULE_WORDS ? table->module_word[word] : 0;
+}
+
+void go_table__places(const struct go_table *table, uint64_t *ret_table, uint64_t *ret_module)
+{
+	*ret_table = table->vaddr;
+	*ret_module = table->module;
+}
+
+bool go_table__function(const struct go_table *table, size_t at, const char **ret_name, uint64_t *ret_start, uint64_t *ret_end)
+{
+	const struct go_function *function = &table->function[at];
+
+	if (at >= table->function_nr)
+		return false;
+	*ret_name = name_at(table, function_number(table, function, FUNCTION_NAME));
+	*ret_start = function->address;
+	*ret_end = function[1].address;
+	return true;
+}
+
 /* ---- is it a table? ---- */
 
 /* The offsets of the header, which must lie one after another in the table. */
@@ -356,6 +381,7 @@ static bool read_go_functions(struct go_table *table, uint64_t code)
 
 static bool read_module(struct go_table *table, uint64_t vaddr)
 {
+	table->module = vaddr;
 	memset(table->module_word, 0, sizeof(table->module_word));
 	elf_object__read_at(table->elf, vaddr, table->module_word, sizeof(table->module_word));
 	for (size_t i = 0; i < MODULE_WORDS; i++)

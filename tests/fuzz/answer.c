@@ -21,6 +21,7 @@
 #include "helper/spawner.h"
 #include "sandbox/client.h"
 #include "sandbox/messages.h"
+#include "symbols/go_program.h"
 #include "symbols/perf_map.h"
 #include "unwind/unwind_table.h"
 
@@ -198,6 +199,18 @@ static void ask_made(struct sandbox *sandbox, int fd)
 	free(names.text);
 }
 
+static void ask_go(struct sandbox *sandbox, int fd)
+{
+	struct go_program program = {};
+	struct reason why = { "" };
+	int err = sandbox__go(sandbox, fd, &program, &why);
+
+	if (err)
+		expect_refused(err, &why);
+	else
+		MUST(program.code_offset < 1 << 16 && program.code.start < program.code.end && strlen(program.version) < GO_VERSION_MAX);
+}
+
 static int take(void *, size_t i, const struct symbol *frame, int frame_nr)
 {
 	MUST(i < 3 && frame_nr >= 1 && frame_nr <= SYMBOL_INLINE_MAX);
@@ -229,9 +242,9 @@ static const struct {
 	{ ask_table, TABLE }, { ask_probe_info, FACTS }, { ask_returns, RETURNS },
 	{ ask_switch, SWITCH }, { ask_names, NAMES }, { ask_traits, TRAITS },
 	{ ask_entries, ENTRIES }, { ask_python, PYTHON }, { ask_lines, LINES },
-	{ ask_made, MADE },
+	{ ask_made, MADE }, { ask_go, GO },
 };
-_Static_assert(ARRAY_SIZE(questions) == MADE - NAMES + 1, "every question is here");
+_Static_assert(ARRAY_SIZE(questions) == GO - NAMES + 1, "every question is here");
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -10,6 +10,7 @@
 #include "elf/python/python_info.h"
 #include "elf/runtime_detect.h"
 #include "sandbox/messages.h"
+#include "symbols/go_program.h"
 #include "symbols/perf_map.h"
 #include "unwind/unwind_table.h"
 
@@ -69,6 +70,11 @@ static const struct {
 	char text[6];
 } __attribute__((packed)) made = { { .nr = 3, .text_bytes = 6 }, { 1, 0, 3 }, "a\0bcd" };
 
+static const struct go_program go = {
+	.version = "go1.19.8", .table = 64, .module = 8, .code = { 4096, 8192 }, .code_offset = 4096, .zeroed = { { 8, 16 }, { 16, 32 } },
+	.rate = 16, .has_profile = 1,
+};
+
 static void write_seed(const char *dir, int kind, const void *head, size_t head_bytes,
 		       const void *rest, size_t bytes)
 {
@@ -96,5 +102,6 @@ int main(int, char **argv)
 	write_seed(argv[1], 7, &no_error, sizeof(no_error), &python, sizeof(python));
 	write_seed(argv[1], 8, &no_error, sizeof(no_error), &lines, sizeof(lines));
 	write_seed(argv[1], 9, &no_error, sizeof(no_error), &made, sizeof(made));
+	write_seed(argv[1], 10, &no_error, sizeof(no_error), &go, sizeof(go));
 	return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Names from the table of Go's runtime: of a small program made for it, and of real ones if Go is installed. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "base/array.h"
 #include "skip.h"
+#include "symbols/go_program.h"
 #include "symbols/symbols.h"
 #include "symbols_fixture.h"
 
@@ -214,4 +216,68 @@ Test(symbols_go, stripped_program_has_the_names_of_its_own_runtime, .timeout = 6
 		expect_line_of_runtime(object, line, address, offset);
 	cr_expect_gt(nr, 10000, "%zu addresses", nr);
 	free(text);
+}
+
+/* ---- what a reader of its heap profile needs ---- */
+
+static const char own_profile[] =
+"package main\n"
+"import (\"os\"; \"runtime/pprof\")\n"
+"func main() { pprof.WriteHeapProfile(os.Stdout) }\n";
+
+static struct go_program read_own(void)
+{
+	struct go_program program = {};
+	struct reason why;
+	int fd = open(workshop_path("program"), O_RDONLY);
+
+	cr_assert_eq(go_program_read(fd, &program, &why), 0, "%s", why.text);
+	cr_expect(go_program_is_sound(&program, lseek(fd, 0, SEEK_END)));
+	close(fd);
+	return program;
+}
+
+/* With its symbols, which say the same, and stripped. */
+static void expect_variables(const char *source, bool has_profile)
+{
+	struct go_program program, stripped;
+	unsigned long rate, text;
+	char *symbol;
+
+	workshop_run("GOCACHE=$PWD/cache GO111MODULE=off go build -o program %s", source);
+	symbol = workshop_output("nm program | sed -n 's/ . runtime.MemProfileRate$//p; s/ . runtime.text$//p' | sort -r");
+	cr_assert_eq(sscanf(symbol, "%lx %lx", &rate, &text), 2, "%s", symbol);
+	free(symbol);
+	program = read_own();
+	cr_expect_eq(program.rate, rate, "%lx, not %lx", program.rate, rate);
+	cr_expect_eq(program.code.start, text);
+	cr_expect_eq(program.has_profile, has_profile, "%s", source);
+	cr_expect_eq(strncmp(program.version, "go1.", 4), 0, "%s", program.version);
+	workshop_run("strip program");
+	stripped = read_own();
+	cr_expect_arr_eq(&stripped, &program, sizeof(program), "%lx of a stripped one", stripped.rate);
+}
+
+Test(symbols_go, program_says_where_its_profile_is, .timeout = 600)
+{
+	if (!workshop_can("go version >/dev/null 2>&1"))
+		skip_because("Go is not installed");
+	workshop_write("names.go", own_names);
+	workshop_write("profile.go", own_profile);
+	expect_variables("names.go", false);
+	expect_variables("profile.go", true);
+}
+
+Test(symbols_go, program_that_is_none_is_refused)
+{
+	struct go_program program;
+	struct reason why;
+	int fd;
+
+	workshop_write("empty.c", "int main(void) { return 0; }");
+	workshop_run("gcc empty.c -o program");
+	fd = open(workshop_path("program"), O_RDONLY);
+	cr_expect_eq(go_program_read(fd, &program, &why), -ENOENT);
+	cr_expect_str_eq(why.text, "it is no Go program");
+	close(fd);
 }
