@@ -2,7 +2,7 @@
 # Fuzzing what reads files and command lines; clang's libFuzzer with ASan and UBSan.
 
 FUZZ         := .output/fuzz
-FUZZERS      := snapshot json filter cfi elf answer user_allocators profile go_table perf_map
+FUZZERS      := snapshot json filter cfi elf answer user_allocators profile go_table perf_map go_profile
 FUZZ_SECONDS ?= 600
 FUZZ_CFLAGS  := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall -Iinclude -Isrc -Ibpf \
 		-DSNAP_ALWAYS_BYTES=1048576 -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
@@ -22,6 +22,7 @@ fuzz: fuzzers		## fuzzing for FUZZ_SECONDS a target; what it finds stays in .out
 fuzzers: $(addprefix $(FUZZ)/fuzz-,$(FUZZERS)) $(FUZZ)/make-seeds $(FUZZ)/answer-seeds $(OUT)/golden-snapshots
 	$(Q)mkdir -p $(FUZZ)/seeds/snapshot $(FUZZ)/seeds/answer
 	$(Q)$(FUZZ)/answer-seeds $(FUZZ)/seeds/answer
+	$(Q)tests/fuzz/go_profile_seeds.py $(FUZZ)/seeds/go_profile
 	$(Q)tests/fuzz/elf_seeds.sh $(FUZZ)/seeds/elf
 	$(Q)tests/fuzz/go_table_seeds.sh $(FUZZ)/seeds/go_table tests/unit/symbols/go_program.S
 	$(Q)tests/fuzz/cfi_seeds.sh $(FUZZ)/seeds/cfi tests/unwind/targets/frames.c
@@ -35,6 +36,7 @@ $(FUZZ)/%.o: %.c VERSION
 $(FUZZ)/fuzz-cfi: $(call fuzz_obj,$(wildcard src/unwind/*.c))
 $(FUZZ)/fuzz-elf $(FUZZ)/fuzz-user_allocators: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c))
 $(FUZZ)/fuzz-go_table: $(call fuzz_obj,src/symbols/go_table.c $(wildcard src/elf/*.c))
+$(FUZZ)/fuzz-go_profile: $(call fuzz_obj,$(wildcard src/go/*.c))
 $(FUZZ)/fuzz-perf_map: $(call fuzz_obj,src/symbols/perf_map.c)
 # All of the sandbox but the process at its other end.
 $(FUZZ)/fuzz-answer: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c src/symbols/*.c src/unwind/*.c) \

@@ -34,6 +34,7 @@ runs_of() {
 	profile) echo 40000 ;;
 	go_table) echo 4000 ;;
 	perf_map) echo 20000 ;;
+	go_profile) echo 40000 ;;
 	esac
 }
 
@@ -50,6 +51,7 @@ limits_of() {
 	profile) echo "-max_len=8192 -dict=$tests/profile.dict" ;;
 	go_table) echo "-max_len=16384" ;;
 	perf_map) echo "-max_len=512" ;;
+	go_profile) echo "-max_len=8192" ;;
 	esac
 }
 
