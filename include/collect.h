@@ -91,6 +91,7 @@ enum collector_domains {
 	COLLECTOR_MIMALLOC = 64,
 	COLLECTOR_PYTHON = 128, /* CPython's objects, with Python tracebacks, instead of the heaps of such a process */
 	COLLECTOR_PAGES = 4096, /* resident memory, by the page faults that brought it: of any program, and without the others */
+	COLLECTOR_GO = 256, /* the heap of Go's runtime, as its own profile has it, beside the heap of C code */
 };
 
 /* The property of a process that a rule tests, as /proc shows it. */
@@ -119,7 +120,7 @@ int admission_rule_check(const struct admission_rule *rule, struct reason *why);
 struct collector_options {
 	/*
 	 * enum collector_domains. 0 chooses: COLLECTOR_PYTHON if the program runs CPython, its objects can be recorded,
-	 * and no option forbids it; else COLLECTOR_MALLOC. For a Python a note says which one it is.
+	 * and no option forbids it; else COLLECTOR_MALLOC. For a Python a note says which one it is. COLLECTOR_GO beside both.
 	 */
 	uint32_t domains;
 	enum collector_unwinder unwinder;

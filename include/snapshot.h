@@ -144,6 +144,7 @@ enum snap_frame_flag {
 	SNAP_FRAME_SKIPPED = 2, /* no frame: one or more unknown frames are missing here */
 	SNAP_FRAME_GUESSED = 4, /* a frame pointer gave it, in code without unwind tables */
 	SNAP_FRAME_EXACT = 8, /* a signal interrupted at offset, or its handler returns there: no call before it */
+	SNAP_FRAME_LOGICAL = 16, /* calls that were inlined there are frames of their own: it is the innermost one */
 };
 
 struct snap_frame {

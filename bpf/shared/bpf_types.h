@@ -382,6 +382,9 @@ struct churn {
 };
 _Static_assert(sizeof(struct churn) == 32, "no padding");
 
+/* In by_tables: a source of blocks gave it, and it has a return address for each call that was inlined. */
+#define TRACEBACK_IS_LOGICAL 2
+
 /* Values of the map end after pc[traceback limit]. */
 struct traceback {
 	struct churn churn;
@@ -389,7 +392,7 @@ struct traceback {
 	bpf_u32 nframe;	      /* frames in pc */
 	bpf_u32 total_nframe; /* frames found, counted up to 512; of CPython up to 65,535 */
 	bpf_u32 end;	      /* enum unwind_end; 0: stopped after 512 frames, or used frame pointers only */
-	bpf_u32 by_tables;    /* unwind tables were used */
+	bpf_u32 by_tables;    /* unwind tables were used; TRACEBACK_IS_LOGICAL */
 	bpf_u64 guessed[2];   /* bit i: a frame pointer gave pc[i], in code without a table */
 	bpf_u64 exact[2];     /* bit i: pc[i] is not a return address: a signal interrupted there, or returns there */
 	bpf_u64 pc[TRACEBACK_LIMIT_MAX]; /* return addresses, most recent call first */

@@ -105,6 +105,7 @@ static const struct option_choice domains[] = {
 	{ "malloc", "all heaps (default)", COLLECTOR_MALLOC },
 	{ "python", "what CPython allocates, with Python tracebacks (default of attach and run for a program that "
 		    "runs CPython, if possible; the default of record is its heap and its pools of small objects)", COLLECTOR_PYTHON },
+	{ "go", "the heap of Go's runtime, by samples of its own (by default, beside the others)", COLLECTOR_GO },
 	{ "mmap", "mmap, munmap and mremap, also by heaps: with malloc,mmap these bytes count in both domains", COLLECTOR_MMAP },
 	{ "pages", "resident memory (RSS) of any program, by the page faults that brought it; alone", COLLECTOR_PAGES },
 	{ "glibc", "this heap only; if linked statically, use malloc", COLLECTOR_GLIBC },

@@ -9,6 +9,8 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "engine/keys.h"
+#include "shared/call_types.h"
+#include "snapshot.h"
 
 /* ---- sums --------------------------------------------------------------------------------- */
 
@@ -346,6 +348,11 @@ bool snapshot_samples_pools(const struct snapshot *snapshot)
 	const char *kind = snapshot__metadata(snapshot, "sampler_kind");
 
 	return kind && !strcmp(kind, "pools");
+}
+
+bool snapshot_is_of_go(const struct snapshot *snapshot)
+{
+	return snapshot__domain_name(snapshot, DOMAIN_GO);
 }
 
 struct estimate estimate_make(const struct estimate_side *now, const struct estimate_side *old)

@@ -54,6 +54,9 @@ enum pair {
 /* Whether samples are pools of CPython (--sample pools), which are not chosen by chance. */
 bool snapshot_samples_pools(const struct snapshot *snapshot);
 
+/* Whether it has the heap of Go's runtime. */
+bool snapshot_is_of_go(const struct snapshot *snapshot);
+
 /* weight is 1 if the snapshot has no weights. pair: a set of enum pair. */
 void sums_add_block(struct sums *group, struct sums *total, uint64_t size, double weight,
 		    uint8_t pair);

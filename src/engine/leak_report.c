@@ -328,6 +328,13 @@ struct leak_blind leaks_find_blind(const struct leaks *leaks)
 	};
 }
 
+#define COLLECTIONS_LEAST 2 /* a collection publishes what the one before it has freed */
+
+uint64_t leaks_collection_nr(const struct leaks *leaks)
+{
+	return snapshot__metadata_u64(leaks->last, "go_collection_count", 0);
+}
+
 /* The rule tolerates one free in twenty that it takes for late; one in a hundred may be missed. */
 enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
 {
@@ -351,7 +358,9 @@ enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
 		return LEAK_UNJUDGED_UNTRACED;
 	if (leaks_missed_growth(leaks) > 0)
 		return LEAK_UNJUDGED_SAMPLES;
-	return leaks->window.snapshot_nr < LEAK_SNAPSHOTS_LEAST ? LEAK_UNJUDGED_SNAPSHOTS : LEAK_JUDGED;
+	if (leaks->window.snapshot_nr < LEAK_SNAPSHOTS_LEAST)
+		return LEAK_UNJUDGED_SNAPSHOTS;
+	return snapshot_is_of_go(leaks->last) && leaks_collection_nr(leaks) < COLLECTIONS_LEAST ? LEAK_UNJUDGED_GARBAGE : LEAK_JUDGED;
 }
 
 bool leak_unjudged_is_void(enum leak_unjudged unjudged)

@@ -100,8 +100,12 @@ enum leak_unjudged {
 	LEAK_UNJUDGED_SAMPLES,	 /* most growth of RSS is in no sample, but there are too few to say that it is not traced */
 	LEAK_UNJUDGED_SNAPSHOTS, /* too few of them: births alone make at most LEAK_LIKELY */
 	LEAK_UNJUDGED_PAGES,	 /* resident pages show what grew, and not who keeps it */
+	LEAK_UNJUDGED_GARBAGE,	 /* Go has hardly collected garbage: what may be some is not judged */
 	LEAK_UNJUDGED_NR,
 };
+
+/* How often Go has collected garbage since the recording began, as far as its profile shows. */
+uint64_t leaks_collection_nr(const struct leaks *leaks);
 
 enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks);
 bool leak_unjudged_is_void(enum leak_unjudged unjudged);

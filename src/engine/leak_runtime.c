@@ -99,10 +99,16 @@ bool leak_line_explains(const struct leaks *leaks, const struct leak_line *line)
 	return leak_line_caller(leaks, line)->domain != DOMAIN_MAPPING || mappings_explain(leaks);
 }
 
+/* Go collects garbage once its heap has doubled (GOGC): so much more of its memory may be garbage, or free. */
+static double slack_of_go(const struct leaks *leaks)
+{
+	return snapshot_is_of_go(leaks->last) ? snapshot__counter(leaks->last, "current_bytes") : 0;
+}
+
 /* If it is most of the growth, and a MiB or more; otherwise 0. */
 static double unexplained_growth(const struct leaks *leaks)
 {
-	double growth = anonymous_growth(leaks), traced = leaks_traced_growth(leaks);
+	double growth = anonymous_growth(leaks) - slack_of_go(leaks), traced = leaks_traced_growth(leaks);
 
 	return growth >= GROWTH_LEAST && 2 * traced < growth ? growth - (traced > 0 ? traced : 0) : 0;
 }

@@ -380,12 +380,17 @@ static int set_window(struct leak_tally *tally, struct reason *why)
 	return set_gaps(tally);
 }
 
-/* False: the birth is not known, or was before what is observed. In compact files it may be a second too early. */
+#define EARLY_NS 1000000000ull
+
+/*
+ * False: the birth is not known, or was before what is observed. In compact files it may be a second too early. Of a whole
+ * recording only Go's profile has earlier ones.
+ */
 static bool read_birth(const struct leak_tally *tally, uint64_t birth_ns, uint64_t *ret_ns)
 {
-	uint64_t begin = tally->times->begin_ns;
+	uint64_t begin = tally->times->begin_ns, early_ns = tally->times->is_part ? 0 : EARLY_NS;
 
-	if (!birth_ns || (tally->times->is_part && birth_ns < begin))
+	if (!birth_ns || birth_ns + early_ns < begin)
 		return false;
 	*ret_ns = birth_ns > begin ? birth_ns - begin : 0;
 	if (*ret_ns > tally->window.span_ns)
@@ -502,7 +507,8 @@ static int make_counters(struct leak_tally *tally)
 	tally->history = calloc(nr, sizeof(*tally->history));
 	tally->bytes = calloc(nr, sizeof(*tally->bytes));
 	tally->count = calloc(nr, sizeof(*tally->count));
-	return tally->history && tally->bytes && tally->count ? 0 : -ENOMEM;
+	tally->older_count = calloc(nr, sizeof(*tally->older_count));
+	return tally->history && tally->bytes && tally->count && tally->older_count ? 0 : -ENOMEM;
 }
 
 int leak_tally_init(struct leak_tally *tally, const struct snapshot *last, const struct leak_times *times,
@@ -523,6 +529,7 @@ void leak_tally_release(struct leak_tally *tally)
 	leak_births_release(&tally->before);
 	free(tally->bytes);
 	free(tally->count);
+	free(tally->older_count);
 	free(tally->site_of);
 	free(tally->order);
 	free(tally->first);
@@ -565,8 +572,12 @@ static int count_blocks(struct leak_tally *tally, const struct snapshot *snapsho
 
 		if (id != LEAK_SITE_NONE && selector_takes(&traces.selector, i))
 			site = leak_sites_find(&tally->sites, id, tables->trace_domain ? tables->trace_domain[i] : 0);
-		if (site != LEAK_SITE_NONE && read_birth(tally, tables->trace_birth_ns[i], &birth))
+		if (site == LEAK_SITE_NONE)
+			continue;
+		if (read_birth(tally, tables->trace_birth_ns[i], &birth))
 			err = count_block(tally, site, birth, tables->trace_size[i] * weight, weight);
+		else if (!tally->times->is_part)
+			tally->older_count[site] += weight;
 	}
 	progress_end(&progress);
 	chosen_traces_release(&traces);
@@ -635,6 +646,7 @@ static int end_snapshot(struct leak_tally *tally, uint32_t at)
 	tally->now.key_nr = 0;
 	memset(tally->bytes, 0, site_nr * sizeof(*tally->bytes));
 	memset(tally->count, 0, site_nr * sizeof(*tally->count));
+	memset(tally->older_count, 0, site_nr * sizeof(*tally->older_count));
 	return 0;
 }
 
@@ -719,7 +731,7 @@ int leak_tally_judge(struct leak_tally *tally, const uint32_t *site, size_t nr, 
 		read_leak_blocks(tally, site[i], &evidence.block_nr);
 		add_history(&history, &tally->history[site[i]]);
 		evidence.allocated += count_allocated(tally, site[i]);
-		evidence.live += tally->count[site[i]];
+		evidence.live += tally->count[site[i]] + tally->older_count[site[i]];
 	}
 	if (nr > 1)
 		history.growth = (struct leak_growth){};

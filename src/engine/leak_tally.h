@@ -72,6 +72,7 @@ struct leak_tally {
 	struct leak_births now, before; /* of the snapshot that is read, and of the one before it */
 	struct leak_history *history; /* by site, as all that follow */
 	double *bytes, *count;	      /* in the snapshot that was read last */
+	double *older_count;	      /* the same, of blocks from before what is observed */
 	uint32_t *site_of;	      /* by trace of the last snapshot; LEAK_SITE_NONE: does not count */
 	uint64_t *order, *first;      /* the last snapshot's traces by site: order[first[site] … first[site + 1]) */
 	double *allocated;	      /* blocks, by traceback of the last snapshot; 0: not known */

@@ -119,6 +119,10 @@ static const char *const cgo_files[] = {
 	"*_cgo_gotypes.go", "*/cgo-gcc-prolog", "*/_cgo_export.c", "*/runtime/cgocall.go", "*/runtime/asm_*.s",
 };
 
+/* The runtime allocates for maps, strings and slices of the program. */
+static const char *const go_plumbing[] = { "runtime.*", "internal/runtime/*" };
+static const char *const go_files[] = { "*/runtime/*.go", "*/runtime/*.s", "runtime/*.go", "runtime/*.s" };
+
 static const char *const cpython_allocators[] = { "new_arena", "allocate_from_new_pool", "gc_alloc" };
 static const char *const cpython_files[] = { "*/python3*", "*/libpython3*.so*", "*/obmalloc.c", "*/gcmodule.c" };
 
@@ -210,6 +214,7 @@ static const struct wrapper_group {
 	{ ROLE_PLUMBING, LIST(rust_plumbing), .is_rust = true },
 	{ ROLE_PLUMBING, LIST(glib_plumbing), LIST(glib_files) },
 	{ ROLE_PLUMBING, LIST(cgo_plumbing), LIST(cgo_files), .if_unknown = true },
+	{ ROLE_PLUMBING, LIST(go_plumbing), LIST(go_files) },
 	{ ROLE_START, LIST(starts) },
 };
 

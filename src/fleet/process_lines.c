@@ -187,6 +187,7 @@ static enum fleet_unjudged fleet_unjudged_of(enum leak_unjudged unjudged)
 		[LEAK_UNJUDGED_SAMPLES] = FLEET_UNJUDGED_SAMPLES,
 		[LEAK_UNJUDGED_SNAPSHOTS] = FLEET_UNJUDGED_SNAPSHOTS,
 		[LEAK_UNJUDGED_PAGES] = FLEET_UNJUDGED_PAGES,
+		[LEAK_UNJUDGED_GARBAGE] = FLEET_UNJUDGED_GARBAGE,
 	};
 
 	return same[unjudged];

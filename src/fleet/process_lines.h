@@ -24,6 +24,7 @@ enum fleet_unjudged {
 	FLEET_UNJUDGED_SAMPLES,	  /* most growth of RSS is in no sample, and there are few of them */
 	FLEET_UNJUDGED_SNAPSHOTS, /* fewer than four: births alone make at most LEAK_LIKELY */
 	FLEET_UNJUDGED_PAGES,	  /* resident pages show what grew, and not who keeps it */
+	FLEET_UNJUDGED_GARBAGE,	  /* Go has hardly collected garbage */
 	/* For these there are no verdicts at all. */
 	FLEET_UNJUDGED_DROPPED, /* blocks found no room */
 	FLEET_UNJUDGED_UNBORN,	/* births are not known */

@@ -44,7 +44,7 @@ static void view_release(struct view *view)
 }
 
 /* Reads the pages of a block that are there, together where they lie together. */
-static void read_block(const struct go_memory *memory, struct memory_block *block)
+static void read_memory_block(const struct go_memory *memory, struct memory_block *block)
 {
 	uint64_t entry[BLOCK_PAGES];
 
@@ -65,7 +65,7 @@ static bool is_block(uint32_t id, const void *address, const void *view)
 }
 
 /* 0, -ENOMEM, or -E2BIG: too much was read already. */
-static int find_block(struct view *view, uint64_t address, struct memory_block **ret)
+static int find_memory_block(struct view *view, uint64_t address, struct memory_block **ret)
 {
 	uint64_t hash = hash_bytes(&address, sizeof(address), 0);
 	uint32_t id = view->last && view->last->address == address ? IDMAP_NONE : idmap_find(&view->ids, hash, is_block, &address, view);
@@ -81,7 +81,7 @@ static int find_block(struct view *view, uint64_t address, struct memory_block *
 	if (!block)
 		return view->block_nr < BLOCKS_MAX ? -ENOMEM : -E2BIG;
 	block->address = address;
-	read_block(view->memory, block);
+	read_memory_block(view->memory, block);
 	err = array_push(view, block, block);
 	if (err) {
 		free(block);
@@ -101,7 +101,7 @@ static int view_read(struct view *view, uint64_t address, void *to, size_t bytes
 		struct memory_block *block;
 
 		some = bytes - done < PAGE - into ? bytes - done : PAGE - into;
-		err = find_block(view, (address + done) & -(uint64_t)BLOCK_BYTES, &block);
+		err = find_memory_block(view, (address + done) & -(uint64_t)BLOCK_BYTES, &block);
 		if (!err && !(block->there >> page & 1))
 			err = -EFAULT;
 		if (!err)
@@ -145,7 +145,7 @@ static bool are_in_code(const struct go_places *places, const uint64_t *pc, size
 
 /*
  * Reads a bucket into *ret, with room for GO_FRAMES_MAX frames. The record of the shorter layout may lie at the end of what can be
- * read. 0; -ENOENT: there is none; or as view_read() but -EFAULT.
+ * read. 0; -ENOENT: it is no bucket; or as view_read() but -EFAULT.
  */
 static int read_bucket(struct view *view, const struct go_places *places, uint64_t at, uint64_t *pc, struct raw_bucket *ret)
 {
@@ -238,7 +238,7 @@ static void walk_release(struct walk *walk)
 }
 
 /* -EPROTO: it leads to something else. Brent: `seen` moves on at powers of two, so that a circle meets it. */
-static int walk_list(struct view *view, const struct go_places *places, uint64_t mbuckets, struct walk *ret)
+static int walk_buckets(struct view *view, const struct go_places *places, uint64_t mbuckets, struct walk *ret)
 {
 	uint64_t at, seen = 0;
 	int err = view_read(view, mbuckets, &at, sizeof(at));
@@ -319,7 +319,7 @@ static uint64_t end_of_bucket(const struct raw_bucket *raw, enum layout layout)
 }
 
 /* The runtime lays buckets one behind the other: none reaches into the next, and some touch it. walk: by address. */
-static bool has_room(const struct walk *walk, enum layout layout, bool *ret_touch)
+static bool have_room(const struct walk *walk, enum layout layout, bool *ret_touch)
 {
 	for (size_t i = 0; i + 1 < walk->raw_nr; i++) {
 		uint64_t end = end_of_bucket(&walk->raw[i], layout);
@@ -345,9 +345,9 @@ static int find_layout(const struct walk *walk)
 	size_t torn = walk->raw_nr / TORN_SHARE;
 	bool touch = walk->raw_nr < TOUCH_LEAST;
 
-	if (unlike_bytes <= torn && has_room(walk, LAYOUT_WITH_BYTES, &touch))
+	if (unlike_bytes <= torn && have_room(walk, LAYOUT_WITH_BYTES, &touch))
 		return LAYOUT_WITH_BYTES;
-	if (2 * unlike_bytes > walk->raw_nr && unlike_counts <= torn && has_room(walk, LAYOUT_COUNTS_ONLY, &touch) && touch)
+	if (2 * unlike_bytes > walk->raw_nr && unlike_counts <= torn && have_room(walk, LAYOUT_COUNTS_ONLY, &touch) && touch)
 		return LAYOUT_COUNTS_ONLY;
 	return -1;
 }
@@ -388,7 +388,7 @@ static int walk_once(const struct go_memory *memory, const struct go_places *pla
 	int err;
 
 	walk->raw_nr = walk->pc_nr = 0;
-	err = walk_list(&view, places, mbuckets, walk);
+	err = walk_buckets(&view, places, mbuckets, walk);
 	view_release(&view);
 	if (err)
 		return err;

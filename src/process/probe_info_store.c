@@ -9,6 +9,7 @@
 #include "base/file_copy.h"
 #include "elf/python/python_info.h"
 #include "sandbox/client.h"
+#include "symbols/go_program.h"
 
 #define COPIES_MAX 64
 #define COPIES_BYTES_MAX (64ull << 20)
@@ -133,6 +134,7 @@ void stored_info_put(struct stored_info *probe_info)
 	if (probe_info->python)
 		python_info_release(probe_info->python);
 	free(probe_info->python);
+	free(probe_info->go);
 	file_copy__free(probe_info->copy);
 	free(probe_info);
 }
@@ -153,6 +155,21 @@ int stored_info_python(struct stored_info *probe_info, struct sandbox *sandbox, 
 	probe_info->is_python_asked = true;
 	*ret = probe_info->python;
 	return probe_info->python ? 0 : -ENOENT;
+}
+
+int stored_info_go(struct stored_info *probe_info, struct sandbox *sandbox, int fd, const struct go_program **ret)
+{
+	struct go_program *go = probe_info->is_go_asked ? NULL : malloc(sizeof(*go));
+
+	if (!probe_info->is_go_asked && !go)
+		return -ENOMEM;
+	if (go && !sandbox__go(sandbox, fd, go, NULL))
+		probe_info->go = go;
+	else
+		free(go);
+	probe_info->is_go_asked = true;
+	*ret = probe_info->go;
+	return probe_info->go ? 0 : -ENOENT;
 }
 
 void probe_info_store_release(struct probe_info_store *store)

@@ -20,6 +20,7 @@
 #include "elf/probe_info.h"
 
 struct file_copy;
+struct go_program;
 struct sandbox;
 struct python_asked;
 struct python_info;
@@ -30,6 +31,8 @@ struct stored_info {
 	struct file_copy *copy; /* NULL: the facts belong to one file only */
 	struct python_info *python; /* its CPython, once it was asked for; NULL: the file has none */
 	bool is_python_asked;
+	struct go_program *go; /* the same for Go */
+	bool is_go_asked;
 	unsigned int user_nr;
 };
 
@@ -57,6 +60,9 @@ void stored_info_put(struct stored_info *probe_info); /* NULL is allowed */
  */
 int stored_info_python(struct stored_info *probe_info, struct sandbox *sandbox, int fd, const struct python_asked *asked,
 		      const struct python_info **ret);
+
+/* The same for a Go program. */
+int stored_info_go(struct stored_info *probe_info, struct sandbox *sandbox, int fd, const struct go_program **ret);
 
 /* May be called before or after the facts that it gave out are returned. */
 void probe_info_store_release(struct probe_info_store *store);

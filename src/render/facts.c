@@ -11,6 +11,7 @@
 
 #include "base/array.h"
 #include "base/units.h"
+#include "engine/estimate.h"
 #include "formats/import.h"
 #include "render.h"
 #include "render/clean.h"
@@ -83,6 +84,7 @@ static const struct sampler_kind {
 	{ "preloaded", "by a preloaded sampler" },
 	{ "injected", "by an injected sampler" },
 	{ "pools", "by pools of CPython" },
+	{ "go", "by Go's own heap profile" },
 };
 
 static const struct sampler_kind *find_sampler_kind(const struct snapshot *snapshot)
@@ -383,7 +385,9 @@ static void put_untraced(struct emitter *out, const struct snapshot *snapshot, c
 
 	if (!facts->untraced)
 		return;
-	emit_line(out, "%snot traced: older than the recording (RSS was %s then), the allocator's slack%s%s", margin,
+	emit_line(out, snapshot_is_of_go(snapshot) ? "%snot traced: memory that is not Go's and older than the recording (RSS was %s then), "
+						     "what Go has free%s%s" :
+						     "%snot traced: older than the recording (RSS was %s then), the allocator's slack%s%s", margin,
 		  format_size(text, older, false), left_out(snapshot),
 		  facts->is_close ? ", heaps of other runtimes, what of the traced was not touched; these are not "
 				    "told apart" :

@@ -215,6 +215,7 @@ static const struct {
 	[FLEET_UNJUDGED_SAMPLES] = { "samples", "with too few samples" },
 	[FLEET_UNJUDGED_SNAPSHOTS] = { "snapshots", "with fewer than four snapshots" },
 	[FLEET_UNJUDGED_PAGES] = { "pages", "of which pages show what grew" },
+	[FLEET_UNJUDGED_GARBAGE] = { "garbage", "of Go, which has hardly collected garbage" },
 	[FLEET_UNJUDGED_DROPPED] = { "dropped", "with too many dropped blocks" },
 	[FLEET_UNJUDGED_UNBORN] = { "unborn", "without births" },
 	[FLEET_UNJUDGED_DOUBTED] = { "doubted", "whose own sampler is wrong" },

@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/units.h"
+#include "engine/estimate.h"
 #include "engine/told_samples.h"
 #include "render.h"
 #include "render/caveats.h"
@@ -356,7 +357,7 @@ static const char *few_samples_text(char text[LEAK_UNJUDGED_MAX], const struct l
 	bool is_injected = kind && !strcmp(kind, "injected");
 	char size[SIZE_TEXT_MAX], option[64] = "";
 
-	if (finer && (is_injected || !sampler))
+	if (finer && (is_injected || !sampler) && !snapshot_is_of_go(leaks->last))
 		snprintf(option, sizeof(option), ", or %s%" PRIu64 "K", is_injected ? "--inject=" : "--sample ", finer);
 	snprintf(text, LEAK_UNJUDGED_MAX, "too few samples: %s by which anonymous memory grew are in none of them; observe "
 		 "longer%s", size_text(size, leaks_missed_growth(leaks), false), option);
@@ -397,6 +398,11 @@ const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged 
 		return text;
 	case LEAK_UNJUDGED_PAGES:
 		return PAGES_MEANING;
+	case LEAK_UNJUDGED_GARBAGE:
+		snprintf(text, LEAK_UNJUDGED_MAX, "Go has collected garbage %s while it was observed: only lines that have freed hardly anything "
+			 "since the program's start are judged, as other lines may have garbage only; observe longer",
+			 leaks_collection_nr(leaks) ? "once" : "not once");
+		return text;
 	case LEAK_JUDGED:
 	case LEAK_UNJUDGED_NR:
 		break;

@@ -161,6 +161,20 @@ static void put_injection(struct emitter *out, const struct snapshot *snapshot)
 		emit_line(out, "  to inject the sampler, the threads were stopped for %.1f ms", stopped_ns / 1e6);
 }
 
+/* Go's samples are older than the recording, too. Their rate is known, or the one that Go begins with. */
+static void put_go(struct emitter *out, const struct snapshot *snapshot)
+{
+	const char *rate = snapshot__metadata(snapshot, "go_rate"), *why_not = snapshot__metadata(snapshot, "go_not_recorded");
+	const char *version = snapshot__metadata(snapshot, "go_version") ?: "Go";
+
+	if (rate)
+		emit_line(out, "  Go's heap as its own profile has it (%s%s): samples since the program's start, garbage included that no "
+			  "collection has freed yet; a block is at most as old as it says", version,
+			  strcmp(rate, "assumed") ? "" : ", rate assumed");
+	if (why_not)
+		emit_line(out, "  Go's heap is not recorded: %s", why_not);
+}
+
 /* Which of two views of a Python it is, and how to have the other one. Files of before "domains" do not say which. */
 static void put_python_view(struct emitter *out, const struct snapshot *snapshot)
 {
@@ -258,6 +272,7 @@ static void emit_memory(struct emitter *out, const struct snapshot *snapshot, co
 	emit_line(out, SHOW_NAME "%" PRIu64, "blocks", facts->blocks);
 	put_estimated_from(out, snapshot, facts);
 	put_python_view(out, snapshot);
+	put_go(out, snapshot);
 	emit_size_filter(out, snapshot);
 	if (facts->is_estimated) {
 		emit_uint(out, "samples", facts->samples);

@@ -46,6 +46,8 @@ static int frames_add_symbols(struct frame_list *list, struct snapshot_builder *
 {
 	int err = 0;
 
+	if (place->flags & SNAP_FRAME_LOGICAL)
+		nr = 1;
 	for (int i = 0; i < nr && !err; i++)
 		err = frame_list_add(list, builder, place, &symbol[i], i + 1 < nr);
 	return err;

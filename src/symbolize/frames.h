@@ -25,7 +25,7 @@ struct frame_place {
 	uint32_t object;  /* the builder's id; 0: no object */
 	uint32_t names;	  /* index for symbols__lookup(), or NAMES_NONE */
 	uint64_t offset;
-	uint32_t flags;	  /* a set of SNAP_FRAME_GUESSED, SNAP_FRAME_EXACT */
+	uint32_t flags;	  /* a set of SNAP_FRAME_GUESSED, SNAP_FRAME_EXACT, SNAP_FRAME_LOGICAL */
 	const char *path; /* the filename if no line is known */
 	const char *function; /* its name, if nothing is looked up; or NULL */
 };

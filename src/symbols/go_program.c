@@ -49,7 +49,7 @@ static bool has_word(const struct words *words, uint64_t address)
 	return array_any(words->nr, i, words->word[i] == address);
 }
 
-static bool is_variable(const struct go_table *table, uint64_t address)
+static bool is_go_variable(const struct go_table *table, uint64_t address)
 {
 	static const enum go_word ranges[] = { GO_DATA_PLAIN, GO_DATA, GO_ZEROED, GO_ZEROED_PLAIN };
 
@@ -70,7 +70,7 @@ static void note_words(const struct go_table *table, const cs_insn *insn, enum u
 		bool is_store = insn->id == X86_INS_MOV && !i;
 
 		if (operand->type == X86_OP_MEM && operand->mem.base == X86_REG_RIP && operand->size == 8 &&
-		    is_store == (use == USE_STORE) && is_variable(table, address) && !has_word(ret, address) && ret->nr < WORDS_MAX)
+		    is_store == (use == USE_STORE) && is_go_variable(table, address) && !has_word(ret, address) && ret->nr < WORDS_MAX)
 			ret->word[ret->nr++] = address;
 	}
 }
@@ -106,7 +106,7 @@ static bool begins(const char *name, const char *begin)
 	return !strncmp(name, begin, strlen(begin));
 }
 
-static void look_at_function(struct decoder *decoder, const char *name, struct go_range code, struct found *ret)
+static void look_at_go_function(struct decoder *decoder, const char *name, struct go_range code, struct found *ret)
 {
 	if (!strcmp(name, "profilealloc") || !strcmp(name, "nextSample"))
 		add_words_of(decoder, code, USE_READ, &ret->sampling);
@@ -130,14 +130,14 @@ static int look_at_functions(const struct elf_object *elf, const struct go_table
 	}
 	for (size_t i = 0; !err && go_table__function(table, i, &name, &code.start, &code.end); i++)
 		if (name && begins(name, "runtime."))
-			look_at_function(decoder, name + strlen("runtime."), code, ret);
+			look_at_go_function(decoder, name + strlen("runtime."), code, ret);
 	if (decoder)
 		decoder_close(&decoder->capstone, &decoder->insn);
 	free(decoder);
 	return err;
 }
 
-/* The one variable that all three kinds of functions use; 0: there is none, or there are several. */
+/* The one variable that all three kinds of functions use; 0: none is, or several are. */
 static uint64_t find_rate(const struct found *found)
 {
 	uint64_t rate = 0;
@@ -154,7 +154,7 @@ static uint64_t find_rate(const struct found *found)
 
 /* ---- all of it ---- */
 
-static struct go_range range_of(const struct go_table *table, enum go_word first)
+static struct go_range go_range_of(const struct go_table *table, enum go_word first)
 {
 	return (struct go_range){ go_table__word(table, first), go_table__word(table, first + 1) };
 }
@@ -162,8 +162,8 @@ static struct go_range range_of(const struct go_table *table, enum go_word first
 static int read_program(const struct elf_object *elf, const struct go_table *table, struct go_program *ret)
 {
 	struct go_program program = {
-		.code = range_of(table, GO_CODE),
-		.zeroed = { range_of(table, GO_ZEROED_PLAIN), range_of(table, GO_ZEROED) },
+		.code = go_range_of(table, GO_CODE),
+		.zeroed = { go_range_of(table, GO_ZEROED_PLAIN), go_range_of(table, GO_ZEROED) },
 	};
 	struct found *found = calloc(1, sizeof(*found));
 	int err = found ? 0 : -ENOMEM;

@@ -9,6 +9,11 @@ $(LIVE_PROGRAMS): $(OUT)/workloads/%: $(OUT)/tests/live/%.o $(OUT)/install/libal
 			      $(OUT)/install/liballocsnap.a
 	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
 
+$(OUT)/workloads/read_go: $(OUT)/tests/live/read_go.o $(COLLECT) $(LIB)
+	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
+
+test-live workloads: $(OUT)/workloads/read_go
+
 $(OUT)/workloads/write_metrics: $(OUT)/tests/live/write_metrics.o $(APP) $(LIB)
 	$(call link,$^)
 

@@ -453,14 +453,16 @@ static int describe_unrecorded(struct snapshot_builder *builder, const struct ta
 		RUNTIME_HEAPS(X)
 #undef X
 	};
-	uint64_t heaps = 0;
+	uint64_t heaps = 0, known = 0; /* known: there is a source for them */
 	uint32_t nameless = 0; /* domains */
 	char text[1024];
 	size_t len = 0;
 
 	find_heaps(&target->mappings, &heaps, &nameless);
+	for (const struct block_source *const *at = source; *at; at++)
+		known |= (*at)->trait;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (heaps & rows[i].bit)
+		if (heaps & ~known & rows[i].bit)
 			len = add_heap_row(text, len, rows[i].text, "");
 	for (; *source; source++)
 		if (heaps & (*source)->trait && !(*source)->is_used(target))
@@ -474,7 +476,7 @@ static int describe_unrecorded(struct snapshot_builder *builder, const struct ta
 bool domain_besides_heap(const struct target *target, const struct block_source *const *source)
 {
 	for (; *source; source++)
-		if ((*source)->domain && (*source)->is_used(target))
+		if ((*source)->domain && (*source)->hides_heap && (*source)->is_used(target))
 			return true;
 	return false;
 }

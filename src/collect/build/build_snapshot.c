@@ -249,7 +249,8 @@ static int add_place_frames(struct assembly *assembly, const struct code_place *
 		.names = NAMES_NONE,
 		.offset = place->offset,
 		.flags = (place->is_guessed ? SNAP_FRAME_GUESSED : 0) |
-			 (place->is_exact ? SNAP_FRAME_EXACT : 0),
+			 (place->is_exact ? SNAP_FRAME_EXACT : 0) |
+			 (place->is_logical ? SNAP_FRAME_LOGICAL : 0),
 		.path = "[anonymous code]",
 	};
 

@@ -166,6 +166,7 @@ int resolve_at(struct tracebacks *tracebacks, const struct mappings *mappings, u
 		}
 		next.is_guessed = is_guess && traceback->by_tables;
 		next.is_exact = is_exact(traceback, found);
+		next.is_logical = traceback->by_tables & TRACEBACK_IS_LOGICAL;
 		known.has_guessed |= next.is_guessed;
 		if (found && !traceback->by_tables && hides_its_caller(mappings, &place))
 			err = add_skipped(tracebacks, &known);

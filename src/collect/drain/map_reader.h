@@ -37,6 +37,7 @@ struct drain {
 
 /* The bit of ids that a source of blocks has made. */
 #define TRACEBACK_OF_BOOKS (UINT64_C(1) << 63)
+#define TRACEBACK_OF_GO (UINT64_C(1) << 62)
 
 static inline uint64_t drain_traceback_id(const struct drain *drain, size_t i)
 {

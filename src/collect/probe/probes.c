@@ -33,6 +33,7 @@ static bool is_wanted_site(uint32_t domains, const struct probe_site *site, cons
 		[DOMAIN_TCMALLOC] = COLLECTOR_MALLOC | COLLECTOR_TCMALLOC,
 		[DOMAIN_MIMALLOC] = COLLECTOR_MALLOC | COLLECTOR_MIMALLOC,
 		[DOMAIN_PYTHON] = COLLECTOR_PYTHON,
+		[DOMAIN_GO] = 0, /* no function has such blocks */
 	};
 	const char *name = allocator_of(object->path)->name;
 

@@ -66,6 +66,9 @@ static int report_nothing_found(const struct collector *collector, const struct 
 		return reason_set(why, -ENOENT,
 				  "process %d (%s): runs a copy of its code in anonymous memory, where nothing can be probed",
 				  target->identity.pid, target->identity.comm);
+	if (sources_why_unused(target))
+		return reason_set(why, -ENOENT, "process %d (%s): %s", target->identity.pid, target->identity.comm,
+				  sources_why_unused(target));
 	return reason_set(
 		why, -ENOENT,
 		"process %d (%s): no file that it maps defines malloc or another known allocator function",

@@ -25,7 +25,7 @@ static int attach_heap(struct collector *collector, struct target *target, struc
 static const struct block_source heap_source = { .attach = attach_heap };
 
 const struct block_source *const block_sources[] = {
-	&sampler_source, &malloc_books_source, &python_source, &user_allocator_source, &page_source, &heap_source, NULL,
+	&sampler_source, &malloc_books_source, &python_source, &go_source, &user_allocator_source, &page_source, &heap_source, NULL,
 };
 
 #define FOR_EACH_SOURCE(source, does) \
@@ -220,6 +220,14 @@ bool sources_are_used(const struct target *target)
 		if (source->is_used(target))
 			return true;
 	return false;
+}
+
+const char *sources_why_unused(const struct target *target)
+{
+	FOR_EACH_SOURCE(source, why_unused)
+		if (source->why_unused(target))
+			return source->why_unused(target);
+	return NULL;
 }
 
 bool sources_show_nothing(const struct collector_options *options, const struct target *target)

@@ -32,7 +32,7 @@ struct source_state {
  * The functions of the allocators of --probe are probed with the heap's (probes_attach()): user_allocator_source reports
  * what happened to them, as the user may have misspelt a name.
  */
-extern const struct block_source sampler_source, malloc_books_source, python_source, user_allocator_source, page_source;
+extern const struct block_source sampler_source, malloc_books_source, python_source, go_source, user_allocator_source, page_source;
 
 /* Ends with NULL. */
 extern const struct block_source *const block_sources[];
@@ -60,11 +60,17 @@ bool sources_are_estimated(const struct target *target, const struct settings *s
 /* Whether a source sees blocks of the process, with or without probes. */
 bool sources_are_used(const struct target *target);
 
+/* Why a source that is for the process cannot be used; NULL: no source says so. */
+const char *sources_why_unused(const struct target *target);
+
 /* Whether only a domain is recorded of which there is nothing to show in this process. */
 bool sources_show_nothing(const struct collector_options *options, const struct target *target);
 
 /* An option that stands for a domain, and that domain; NULL: none was given. */
 const char *sources_option_given(const struct collector_options *options, const char **ret_domain);
+
+/* Whether the process is a Go program whose heap profile can be read. *ret_version: if it is a Go program; else unchanged. */
+bool has_go_profile(const struct collector *collector, const struct target *target, struct reason *ret_version);
 
 /*
  * Probes the objects of a process that have not been looked at yet: makes their unwind tables, avoids return probes

@@ -20,7 +20,7 @@ struct target;
 
 /* The cheapest of those with the same answer first. */
 enum way {
-	WAY_OWN,    /* samples that the process takes itself */
+	WAY_OWN,    /* samples that the process takes itself, or Go's runtime in it */
 	WAY_EXACT,  /* hooks in the process: every block, of a CPython's objects or of the heap */
 	WAY_POOLS,  /* traps where a CPython opens and closes pools, with or without its larger objects */
 	WAY_INJECT, /* samples of the heap, by a sampler that is put in */

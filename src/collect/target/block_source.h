@@ -64,6 +64,7 @@ struct block_source {
 
 	/* A snapshot. */
 	bool (*is_used)(const struct target *target);
+	const char *(*why_unused)(const struct target *target); /* of a process that it is for; NULL: it is not, or may be used */
 	bool (*hides_heap)(const struct target *target); /* the functions of the heap are not probed for it */
 	bool (*has_view)(const struct target *target); /* there is something to show of its domain, if only why not */
 	bool (*is_estimated)(const struct target *target, const struct settings *settings);

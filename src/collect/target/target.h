@@ -125,6 +125,13 @@ struct target_pages {
 	struct page_state *state; /* the source's; NULL: pages are not recorded */
 };
 
+/* Go's heap, of which its runtime keeps a profile (sources/go_source.c). */
+struct go_heap;
+struct target_go {
+	bool is_used;	      /* it has a profile, if no sample so far */
+	struct go_heap *heap; /* the source's; NULL: it was not looked at */
+};
+
 /* Counts of what the loader could not record of a process; the kernel counts its own losses in the accounting. */
 struct target_losses {
 	uint64_t children_dropped_nr; /* children that could not be followed for lack of memory */
@@ -157,6 +164,7 @@ struct target {
 	struct target_python python;
 	struct target_heap_books heap_books;
 	struct target_pages pages;
+	struct target_go go;
 	struct late_functions late;
 	struct target_budget budget;
 	struct link_walks walks;

@@ -23,6 +23,7 @@ struct code_place {
 	uint32_t object;
 	bool is_guessed;
 	bool is_exact; /* not a return address */
+	bool is_logical; /* calls that were inlined there are places of their own */
 	uint64_t offset;
 };
 

@@ -55,6 +55,10 @@ static const struct {
 	{ ROLE_PLUMBING, "boost::container::vector<int>::push_back(int)" },
 	{ ROLE_PLUMBING, "alloc::raw_vec::RawVec<T,A>::grow_one" }, { ROLE_PLUMBING, "<[u8]>::to_vec" },
 	{ ROLE_PLUMBING, "<alloc::vec::Vec<T> as core::clone::Clone>::clone" },
+	{ ROLE_PLUMBING, "runtime.growslice", NULL, "/usr/lib/go-1.19/src/runtime/slice.go" },
+	{ ROLE_PLUMBING, "internal/runtime/maps.newarray", NULL, "/usr/lib/go/src/internal/runtime/maps/map.go" },
+	{ ROLE_PLUMBING, "runtime.(*hmap).newoverflow", NULL, "runtime/map.go" },
+	{ ROLE_OWN, "runtime.New", NULL, "/srv/shop/runtime.go" },
 	{ ROLE_PLUMBING, "hashbrown::raw::RawTable<T>::reserve_rehash" },
 	{ ROLE_PLUMBING, "<T as core::convert::Into<U>>::into" },
 

@@ -302,7 +302,7 @@ Test(snapshot_build, refuses_objects_and_frames_out_of_range)
 	struct snapshot_builder *b = sample_builder(0);
 	uint32_t id = 99, not_hex;
 	const struct snap_frame frame[] = {
-		{ .filename = 999 }, { .function = 999 }, { .object = 3 }, { .flags = 16 },
+		{ .filename = 999 }, { .function = 999 }, { .object = 3 }, { .flags = 32 },
 		{ .reserved = 1 },
 	};
 

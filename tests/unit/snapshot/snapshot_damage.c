@@ -65,7 +65,7 @@ static const struct damage row_damages[] = {
 	{ "filename", FRAME(1, filename), 999, "frames: row 1: string id 999", 0 },
 	{ "function", FRAME(2, function), 999, "frames: row 2: string id 999", 0 },
 	{ "object", FRAME(3, object), 3, "frames: row 3: object id 3 of 3", 0 },
-	{ "frame flags", FRAME(3, flags), 16, "frames: row 3: unknown flags", 0 },
+	{ "frame flags", FRAME(3, flags), 32, "frames: row 3: unknown flags", 0 },
 	{ "frame reserved", FRAME(3, reserved), 1, "frames: row 3: unknown flags", 0 },
 	{ "traceback 0", TRACEBACK(0, total_nframe), 1, "tracebacks: row 0 is not zero", 0 },
 	{ "overlap", TRACEBACK(2, first), 2, "tracebacks: row 2 starts at 2, not at 3", 0 },

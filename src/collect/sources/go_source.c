@@ -1,0 +1,673 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Go's runtime as a source of blocks: nothing is probed, the profile that it keeps itself is read (go/go_profile.h). It has
+ * samples since the program's start, without addresses and births:
+ *
+ *	a live sample ──► a block of the bucket's size, whose weight says how many it stands for
+ *	its birth     ──► not before: the last reading in which the bucket had fewer live samples
+ *	its address   ──► of its bucket, beyond all addresses that a process has: no block is mistaken for another one
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/reason.h"
+#include "base/units.h"
+#include "collect/build/build_metadata.h"
+#include "collect/sources/block_sources.h"
+#include "elf/runtime_detect.h"
+#include "go/go_profile.h"
+#include "process/probe_info_store.h"
+#include "shared/unwind_types.h"
+#include "snapshot.h"
+#include "symbols/go_program.h"
+
+#define LOOK_NS SECOND_NS /* how often the profile is read */
+#define LOOK_SHARE 100	  /* and it may take 1 / LOOK_SHARE of a core */
+#define RATE_ASSUMED (512u << 10)
+#define RATE_MOST (UINT64_C(1) << 40)
+#define RUNS_MAX 256 /* times of birth that a bucket has */
+#define BUCKET_BITS 20
+#define ADDRESS_OF_SAMPLE (UINT64_C(1) << 63)
+#define SAMPLES_SHIFT 24
+#define SAMPLES_MOST (1u << SAMPLES_SHIFT)
+
+_Static_assert(GO_BUCKETS_MAX == 1u << BUCKET_BITS, "the number of a bucket is part of ids");
+
+/* The samples from `upto` of the run before on were not born before birth_ns. */
+struct birth_run {
+	uint64_t upto, birth_ns;
+};
+
+struct go_births {
+	uint64_t address; /* of its bucket */
+	struct birth_run *run;
+	size_t run_nr, run_alloc;
+};
+
+struct go_heap {
+	const struct go_program *program; /* of an object that the process maps */
+	char why_not[256];		  /* there is no profile to read; "": there is */
+	uint64_t bias;
+	struct go_places places;
+	uint64_t mbuckets; /* 0: no sample so far */
+	int pagemap_fd;
+	struct go_profile profile;
+	uint64_t rate, read_ns, look_ns;
+	uint64_t read_nr, collection_nr; /* collections that have published their samples since the first reading, or more */
+	uint64_t published; /* samples in `active` */
+	struct go_births *births;
+	size_t births_nr, births_alloc;
+	struct idmap ids; /* of buckets, by their address */
+	uint64_t dropped; /* live samples that found no room */
+	bool is_noted;	  /* a note says that the profile cannot be read */
+};
+
+static void free_go_heap(struct target *target)
+{
+	struct go_heap *heap = target->go.heap;
+
+	target->go = (struct target_go){};
+	if (!heap)
+		return;
+	for (size_t i = 0; i < heap->births_nr; i++)
+		free(heap->births[i].run);
+	free(heap->births);
+	idmap_release(&heap->ids);
+	go_profile_release(&heap->profile);
+	if (heap->pagemap_fd >= 0)
+		close(heap->pagemap_fd);
+	free(heap);
+}
+
+/* ---- its memory ---- */
+
+static int read_go_pages(void *target_, uint64_t address, uint64_t *entry, size_t nr)
+{
+	const struct target *target = target_;
+	ssize_t bytes = nr * sizeof(*entry);
+
+	return pread(target->go.heap->pagemap_fd, entry, bytes, address / 4096 * sizeof(*entry)) == bytes ? 0 : -EFAULT;
+}
+
+static struct go_memory go_memory_of(struct target *target)
+{
+	return (struct go_memory){ target__read_memory, read_go_pages, target };
+}
+
+/* ---- the program ---- */
+
+static int find_go_program(const struct collector *collector, const struct target *target, uint32_t *ret_object, const struct go_program **ret)
+{
+	const struct mappings *mappings = &target->mappings;
+
+	for (size_t i = 0; i < mappings->used_nr; i++) {
+		const struct object *object = mappings_used(mappings, i);
+
+		if (!object->probe_info || !(object->probe_info->heaps & TRAIT_BIT(GO)) || object->fd < 0 || object->has_changed ||
+		    !mappings_have(mappings, mappings->used[i]) || !is_path_of_mapping(object->path, target->identity.exe ?: ""))
+			continue;
+		*ret_object = mappings->used[i];
+		return stored_info_go(object->stored_info, collector->helpers.sandbox, object->fd, ret);
+	}
+	return -ENOENT;
+}
+
+static bool find_go_bias(const struct mappings *mappings, uint32_t object, const struct go_program *program, uint64_t *ret)
+{
+	for (size_t i = 0; i < mappings->mapping_nr; i++) {
+		const struct mapping *mapping = &mappings->mapping[i];
+		uint64_t into = program->code_offset - mapping->offset;
+
+		if (mapping->object != object || !mapping_is_there(mappings, mapping) || into >= mapping->end - mapping->start)
+			continue;
+		*ret = mapping->start + into - program->code.start;
+		return true;
+	}
+	return false;
+}
+
+static void place_go(struct go_heap *heap)
+{
+	const struct go_program *program = heap->program;
+
+	heap->places.code = program->code.start + heap->bias;
+	heap->places.code_end = program->code.end + heap->bias;
+	for (size_t i = 0; i < ARRAY_SIZE(program->zeroed); i++) {
+		heap->places.zeroed[i].start = program->zeroed[i].start + heap->bias;
+		heap->places.zeroed[i].end = program->zeroed[i].end + heap->bias;
+	}
+}
+
+static const char *go_version_text(const struct go_program *program)
+{
+	return *program->version ? program->version : "Go";
+}
+
+static void note_go(struct collector *collector, const struct target *target)
+{
+	const struct go_heap *heap = target->go.heap;
+
+	if (collector->options.system_wide)
+		return;
+	if (*heap->why_not)
+		notes_add(&collector->notes, "process %d (%s): %s", target->identity.pid, target->identity.comm, heap->why_not);
+	else
+		notes_add(&collector->notes, "process %d (%s) runs %s: its heap is read from the profile that Go keeps itself, as samples, "
+			  "also from before; nothing is probed for it", target->identity.pid, target->identity.comm,
+			  go_version_text(heap->program));
+}
+
+static int open_go_heap(struct collector *collector, struct target *target, uint32_t object, const struct go_program *program)
+{
+	struct go_heap *heap = calloc(1, sizeof(*heap));
+	char path[32];
+
+	if (!heap)
+		return -ENOMEM;
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", target->identity.pid);
+	heap->program = program;
+	heap->pagemap_fd = open(path, O_RDONLY | O_CLOEXEC);
+	target->go.heap = heap;
+	if (!program->has_profile)
+		snprintf(heap->why_not, sizeof(heap->why_not), "%s, linked without its heap profile, as nothing in the program reads it: its "
+			 "heap cannot be shown", go_version_text(program));
+	else if (heap->pagemap_fd < 0)
+		snprintf(heap->why_not, sizeof(heap->why_not), "the memory of Go's runtime cannot be read: %s", strerror(errno));
+	else if (!find_go_bias(&target->mappings, object, program, &heap->bias))
+		snprintf(heap->why_not, sizeof(heap->why_not), "the code of Go's runtime is not mapped");
+	target->go.is_used = !*heap->why_not;
+	place_go(heap);
+	note_go(collector, target);
+	return 0;
+}
+
+static int attach_go(struct collector *collector, struct target *target, struct reason *why)
+{
+	const struct go_program *program;
+	uint32_t object;
+	int err;
+
+	(void)why;
+	if (!(collector->options.domains & COLLECTOR_GO) || target->go.heap)
+		return 0;
+	err = find_go_program(collector, target, &object, &program);
+	if (err)
+		return err == -ENOMEM ? err : 0;
+	return open_go_heap(collector, target, object, program);
+}
+
+bool has_go_profile(const struct collector *collector, const struct target *target, struct reason *ret_version)
+{
+	const struct go_program *program = NULL;
+	uint32_t object;
+
+	if (find_go_program(collector, target, &object, &program))
+		return false;
+	reason_set(ret_version, 0, "%s", go_version_text(program));
+	return program->has_profile;
+}
+
+/* ---- births ---- */
+
+/* Joins each two neighbours of the older half: the older time holds for both. */
+static void thin_runs(struct go_births *births)
+{
+	size_t kept = 0, half = births->run_nr / 2;
+
+	for (size_t i = 0; i < births->run_nr; i++) {
+		if (i < half && i % 2) {
+			births->run[kept - 1].upto = births->run[i].upto;
+			continue;
+		}
+		births->run[kept++] = births->run[i];
+	}
+	births->run_nr = kept;
+}
+
+static int note_live(struct go_births *births, uint64_t live, uint64_t since_ns)
+{
+	uint64_t before;
+
+	while (births->run_nr && births->run[births->run_nr - 1].upto > live) {
+		before = births->run_nr > 1 ? births->run[births->run_nr - 2].upto : 0;
+		if (before < live) {
+			births->run[births->run_nr - 1].upto = live;
+			break;
+		}
+		births->run_nr--;
+	}
+	before = births->run_nr ? births->run[births->run_nr - 1].upto : 0;
+	if (live <= before)
+		return 0;
+	if (births->run_nr && births->run[births->run_nr - 1].birth_ns == since_ns) {
+		births->run[births->run_nr - 1].upto = live;
+		return 0;
+	}
+	if (births->run_nr == RUNS_MAX)
+		thin_runs(births);
+	return array_push(births, run, ((struct birth_run){ live, since_ns }));
+}
+
+static bool is_of_bucket(uint32_t number, const void *address, const void *heap)
+{
+	return ((const struct go_heap *)heap)->births[number].address == *(const uint64_t *)address;
+}
+
+/* The number that a bucket keeps. IDMAP_NONE: it has none yet. */
+static uint32_t number_of_bucket(const struct go_heap *heap, uint64_t address)
+{
+	return idmap_find(&heap->ids, hash_bytes(&address, sizeof(address), 0), is_of_bucket, &address, heap);
+}
+
+/* A list with ever new buckets is no profile: it may grow as far as one that is read at once. */
+static int number_bucket(struct go_heap *heap, uint64_t address, uint32_t *ret)
+{
+	struct go_births births = { .address = address };
+	int err;
+
+	*ret = number_of_bucket(heap, address);
+	if (*ret != IDMAP_NONE)
+		return 0;
+	if (heap->births_nr == GO_BUCKETS_MAX)
+		return -E2BIG;
+	err = array_push(heap, births, births);
+	*ret = heap->births_nr - 1;
+	return err ?: idmap_add(&heap->ids, hash_bytes(&address, sizeof(address), 0), *ret);
+}
+
+static uint64_t live_of(const struct go_counts *counts)
+{
+	return counts->allocations - counts->frees;
+}
+
+/* CLOCK_MONOTONIC when the process began. It may have had other programs before this one. */
+static uint64_t process_began_ns(const struct target *target)
+{
+	uint64_t boot_ns = clock_now_ns(CLOCK_BOOTTIME), now_ns = monotonic_now_ns();
+	uint64_t age_ns = boot_ns - target->identity.start_ticks * target__tick_ns();
+
+	return age_ns < now_ns ? now_ns - age_ns : 1;
+}
+
+static int note_births(struct target *target, uint64_t since_ns)
+{
+	struct go_heap *heap = target->go.heap;
+	uint64_t published = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < heap->profile.bucket_nr && !err; i++) {
+		const struct go_bucket *bucket = &heap->profile.bucket[i];
+		uint32_t number;
+
+		published += bucket->active.allocations + bucket->active.frees;
+		err = number_bucket(heap, bucket->address, &number);
+		err = err ?: note_live(&heap->births[number], live_of(&bucket->now), since_ns);
+	}
+	if (published != heap->published && heap->read_nr)
+		heap->collection_nr++;
+	heap->published = published;
+	return err;
+}
+
+/* ---- reading ---- */
+
+/* Whether the loader has run: then its memory has what the file says. */
+static bool is_loaded(struct target *target)
+{
+	const struct go_heap *heap = target->go.heap;
+	uint64_t word;
+
+	return !target__read_memory(target, heap->program->module + heap->bias, &word, sizeof(word)) &&
+	       word == heap->program->table + heap->bias;
+}
+
+static void read_rate(struct target *target)
+{
+	struct go_heap *heap = target->go.heap;
+	uint64_t rate;
+
+	if (heap->program->rate && !target__read_memory(target, heap->program->rate + heap->bias, &rate, sizeof(rate)) &&
+	    rate <= RATE_MOST)
+		heap->rate = rate;
+}
+
+static void note_unread(struct collector *collector, const struct target *target, const struct reason *why)
+{
+	struct go_heap *heap = target->go.heap;
+
+	snprintf(heap->why_not, sizeof(heap->why_not), "%.200s", why->text);
+	if (!heap->is_noted)
+		notes_add(&collector->notes, "process %d (%s): %s", target->identity.pid, target->identity.comm, why->text);
+	heap->is_noted = true;
+}
+
+/* 0; -ENOENT: there is no sample yet; -ENOMEM; or another error, and what was read before stays. */
+static int read_go_profile(struct collector *collector, struct target *target)
+{
+	struct go_heap *heap = target->go.heap;
+	const struct go_memory memory = go_memory_of(target);
+	uint64_t now_ns = monotonic_now_ns();
+	struct reason why = {};
+	int err = 0;
+
+	if (!heap->mbuckets)
+		err = is_loaded(target) ? go_profile_find(&memory, &heap->places, &heap->mbuckets) : -ENOENT;
+	err = err ?: go_profile_read(&memory, &heap->places, heap->mbuckets, &heap->profile, &why);
+	if (!err) {
+		read_rate(target);
+		err = note_births(target, heap->read_ns ?: process_began_ns(target));
+		heap->read_nr++;
+		heap->read_ns = now_ns;
+		*heap->why_not = '\0';
+	} else if (err == -EPROTO) {
+		note_unread(collector, target, &why);
+	}
+	now_ns = LOOK_SHARE * (monotonic_now_ns() - now_ns);
+	heap->look_ns = monotonic_now_ns() + (now_ns > LOOK_NS ? now_ns : LOOK_NS);
+	return err;
+}
+
+static bool can_be_read(const struct target *target)
+{
+	return target->go.is_used && !target->life.has_ended;
+}
+
+/* Births are known to a second. */
+static uint64_t poll_go(struct collector *collector)
+{
+	uint64_t least_ns = UINT64_MAX, now_ns = monotonic_now_ns();
+
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		struct target *target = collector->targets.target[i];
+		uint64_t wait_ns;
+
+		if (!can_be_read(target))
+			continue;
+		if (now_ns >= target->go.heap->look_ns)
+			read_go_profile(collector, target);
+		now_ns = monotonic_now_ns();
+		wait_ns = target->go.heap->look_ns > now_ns ? target->go.heap->look_ns - now_ns : 1;
+		least_ns = wait_ns < least_ns ? wait_ns : least_ns;
+	}
+	return least_ns;
+}
+
+/* ---- a pass ---- */
+
+/* How many blocks of the size one sample stands for. A program that samples each block has the rate 1. */
+static double weight_of_go(const struct go_heap *heap, uint64_t size)
+{
+	uint64_t rate = heap->rate ?: RATE_ASSUMED;
+
+	return rate > 1 ? 1 / -expm1(-(double)size / rate) : 1;
+}
+
+static uint64_t rounded(double number)
+{
+	return number < 0x1p63 ? (uint64_t)(number + 0.5) : UINT64_C(1) << 63;
+}
+
+struct joined_go {
+	struct collector *collector;
+	struct target *target;
+	uint64_t image, room;
+	uint64_t allocations, frees, allocated_bytes, freed_bytes;
+};
+
+#define KEPT_SHARE 19 /* of 20 samples that collections have looked at, so many are live */
+#define KEPT_LEAST 3
+
+/*
+ * How many live samples are no garbage. A sample that has been through no collection may be garbage, unless collections have
+ * freed hardly any from there since the program's start.
+ */
+static uint64_t kept_of(const struct go_bucket *bucket)
+{
+	uint64_t kept = live_of(&bucket->active);
+
+	return kept >= KEPT_LEAST && kept / KEPT_SHARE >= bucket->active.frees ? live_of(&bucket->now) : kept;
+}
+
+/* Garbage, if it is any, counts as born when the snapshot was taken. So a block is only as old as it is known to be kept. */
+static int join_samples(struct joined_go *joined, const struct go_bucket *bucket, uint32_t number)
+{
+	struct go_heap *heap = joined->target->go.heap;
+	const struct go_births *births = &heap->births[number];
+	uint64_t live = live_of(&bucket->now), kept = kept_of(bucket), run = 0;
+	struct block block = {
+		.size = bucket->size,
+		.traceback = TRACEBACK_OF_GO | joined->image << BUCKET_BITS | number,
+		.domain = DOMAIN_GO,
+		.weight = rounded(bucket->size * weight_of_go(heap, bucket->size)),
+	};
+	int err = 0;
+
+	if (live > joined->room)
+		heap->dropped += live - joined->room;
+	live = live < joined->room ? live : joined->room;
+	joined->room -= live;
+	for (uint64_t i = 0; i < live && !err; i++) {
+		const struct block_key key = block_key_of(ADDRESS_OF_SAMPLE | (uint64_t)number << SAMPLES_SHIFT | i, joined->image, LAYER_HEAP);
+
+		while (run + 1 < births->run_nr && births->run[run].upto <= i)
+			run++;
+		block.birth_ns = i < kept ? births->run[run].birth_ns : heap->read_ns;
+		err = drained_blocks_add(&joined->collector->pass.drain.blocks, &key, &block);
+	}
+	return err;
+}
+
+static bool is_wanted_size(const struct collector_options *options, uint64_t size)
+{
+	return size >= options->min_size && (!options->max_size || size <= options->max_size);
+}
+
+static void add_to_sums(struct joined_go *joined, const struct go_bucket *bucket)
+{
+	double weight = weight_of_go(joined->target->go.heap, bucket->size);
+
+	joined->allocations += rounded(bucket->now.allocations * weight);
+	joined->frees += rounded(bucket->now.frees * weight);
+	joined->allocated_bytes += rounded(bucket->now.allocations * weight * bucket->size);
+	joined->freed_bytes += rounded(bucket->now.frees * weight * bucket->size);
+}
+
+/* The sums are of the whole life of the program. Peaks between readings are not known. */
+static void join_sums(const struct joined_go *joined)
+{
+	uint64_t *counter = joined->target->drained.account.counter;
+
+	counter[COUNTER_allocations] += joined->allocations;
+	counter[COUNTER_frees] += joined->frees;
+	counter[COUNTER_allocated_bytes] += joined->allocated_bytes;
+	counter[COUNTER_freed_bytes] += joined->freed_bytes;
+	counter[COUNTER_current_blocks] += joined->allocations - joined->frees;
+	counter[COUNTER_current_bytes] += joined->allocated_bytes - joined->freed_bytes;
+	counter[COUNTER_peak_bytes] = counter[COUNTER_peak_blocks] = 0;
+	joined->target->drained.is_of_source = true;
+}
+
+static int join_go_blocks(struct collector *collector, struct target *target)
+{
+	const struct go_heap *heap = target->go.heap;
+	struct joined_go joined = {
+		.collector = collector, .target = target, .image = target->drained.account.image,
+		.room = collector->options.max_blocks && collector->options.max_blocks < SAMPLES_MOST ? collector->options.max_blocks : SAMPLES_MOST,
+	};
+	int err = 0;
+
+	target->go.heap->dropped = 0;
+	for (size_t i = 0; i < heap->profile.bucket_nr && !err; i++) {
+		const struct go_bucket *bucket = &heap->profile.bucket[i];
+		uint32_t number = number_of_bucket(heap, bucket->address);
+
+		add_to_sums(&joined, bucket);
+		if (number != IDMAP_NONE && is_wanted_size(&collector->options, bucket->size))
+			err = join_samples(&joined, bucket, number);
+	}
+	join_sums(&joined);
+	return err;
+}
+
+/* A process that has ended has what was read last. */
+static int read_go_blocks(struct collector *collector)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < collector->targets.target_nr && !err; i++) {
+		struct target *target = collector->targets.target[i];
+
+		if (!target->go.is_used)
+			continue;
+		if (can_be_read(target) && read_go_profile(collector, target) == -ENOMEM)
+			err = -ENOMEM;
+		err = err ?: join_go_blocks(collector, target);
+	}
+	return err;
+}
+
+static int join_go_traceback(struct collector *collector, const struct target *target, const struct go_bucket *bucket, uint32_t number)
+{
+	const struct go_heap *heap = target->go.heap;
+	double weight = weight_of_go(heap, bucket->size);
+	uint64_t image = target->drained.account.image, id = TRACEBACK_OF_GO | image << BUCKET_BITS | number;
+	uint32_t limit = collector->options.traceback_limit;
+	struct traceback traceback = {
+		.churn = { .allocations = rounded(bucket->now.allocations * weight),
+			   .allocated_bytes = rounded(bucket->now.allocations * weight * bucket->size) },
+		.image = image,
+		.by_tables = true | TRACEBACK_IS_LOGICAL,
+		.end = UNWIND_ROOT,
+		.total_nframe = bucket->nframe,
+		.nframe = bucket->nframe < limit ? bucket->nframe : limit,
+	};
+
+	memcpy(traceback.pc, heap->profile.pc + bucket->first, traceback.nframe * sizeof(*traceback.pc));
+	return map_copy_add(&collector->pass.drain.tracebacks, &id, &traceback);
+}
+
+static int add_go_tracebacks(struct collector *collector)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		const struct target *target = collector->targets.target[i];
+		const struct go_profile *profile = target->go.is_used ? &target->go.heap->profile : NULL;
+
+		for (size_t k = 0; profile && k < profile->bucket_nr && !err; k++) {
+			uint32_t number = number_of_bucket(target->go.heap, profile->bucket[k].address);
+
+			if (number != IDMAP_NONE)
+				err = join_go_traceback(collector, target, &profile->bucket[k], number);
+		}
+	}
+	return err;
+}
+
+/* ---- the source ---- */
+
+/* After python_source. A domain that was named stays alone. */
+static int choose_go(struct collector *collector, struct reason *why)
+{
+	(void)why;
+	if (collector->sources->python_choice.is_default && !collector->options.run_exact)
+		collector->options.domains |= COLLECTOR_GO;
+	return 0;
+}
+
+/* The heap of C code may be what was asked for, too. */
+static int check_go(struct collector *collector, const struct target *target, struct reason *why)
+{
+	if (collector->options.domains != COLLECTOR_GO || target->go.is_used || collector->options.system_wide)
+		return 0;
+	return reason_set(why, -ENOENT, "process %d (%s): %s", target->identity.pid, target->identity.comm,
+			  target->go.heap ? target->go.heap->why_not : "it is no Go program");
+}
+
+static void end_go(struct collector *collector, struct target *target)
+{
+	(void)collector;
+	free_go_heap(target);
+}
+
+static bool go_is_used(const struct target *target)
+{
+	return target->go.is_used;
+}
+
+static bool has_go_view(const struct target *target)
+{
+	return target->go.heap || target->snapshots.any_saved;
+}
+
+static const char *why_go_is_unused(const struct target *target)
+{
+	return target->go.heap && !target->go.is_used ? target->go.heap->why_not : NULL;
+}
+
+static bool go_is_estimated(const struct target *target, const struct settings *settings)
+{
+	(void)settings;
+	return target->go.is_used;
+}
+
+/* go_*: what the profile says beyond its samples. A rate that was not found is what Go begins with. */
+static int describe_go(struct snapshot_builder *builder, const struct target *target, const struct settings *settings)
+{
+	const struct go_heap *heap = target->go.heap;
+	const struct number number[] = {
+		{ "sample_bytes", heap ? heap->rate ?: RATE_ASSUMED : 0 },
+		{ "go_bucket_count", heap ? heap->profile.bucket_nr : 0 },
+		{ "go_walk_count", heap ? heap->profile.walk_nr : 0 },
+		{ "go_collection_count", heap ? heap->collection_nr : 0 },
+		{ "go_read_monotonic_ns", heap ? heap->read_ns : 0 },
+	};
+	int err = 0;
+
+	(void)settings;
+	if (heap && *heap->why_not)
+		err = snapshot_builder__metadata(builder, "go_not_recorded", heap->why_not);
+	if (err || !target->go.is_used)
+		return err;
+	err = snapshot_builder__domain_name(builder, DOMAIN_GO, "go") ?:
+	      snapshot_builder__metadata(builder, "sampler_kind", "go") ?:
+	      snapshot_builder__metadata(builder, "go_rate", heap->rate ? "read" : "assumed");
+	if (!err && *heap->program->version)
+		err = snapshot_builder__metadata(builder, "go_version", heap->program->version);
+	return err ?: describe_numbers(builder, number, ARRAY_SIZE(number));
+}
+
+static void add_go_losses(const struct target *target, uint64_t *loss)
+{
+	loss[LOSS_blocks_dropped] += target->go.heap ? target->go.heap->dropped : 0;
+}
+
+const struct block_source go_source = {
+	.domain = "go",
+	.domain_bit = COLLECTOR_GO,
+	.trait = TRAIT_BIT(GO),
+	.unrecorded = "Go's heap ('--domain go', if its profile is linked in; else GODEBUG=gctrace=1)",
+	.choose = choose_go,
+	.attach = attach_go,
+	.check = check_go,
+	.forget_program = free_go_heap,
+	.end = end_go,
+	.keep_cost = poll_go,
+	.after_read = read_go_blocks,
+	.add_tracebacks = add_go_tracebacks,
+	.is_used = go_is_used,
+	.why_unused = why_go_is_unused,
+	.has_view = has_go_view,
+	.is_estimated = go_is_estimated,
+	.names_rate = go_is_used,
+	.describe = describe_go,
+	.add_losses = add_go_losses,
+};
