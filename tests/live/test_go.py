@@ -13,6 +13,7 @@ import urllib.request
 
 import harness
 from harness import ALLOCSNAP, WORKLOADS, Skip, check, check_equal, tool, wait_for
+from test_record import Record
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1] / "workloads" / "heap.go"
 KINDS = {"plain": (), "stripped": ("-ldflags=-s -w",), "pie": ("-buildmode=pie",), "stripped pie": ("-buildmode=pie", "-ldflags=-s -w")}
@@ -131,11 +132,10 @@ def is_same_name(ours, theirs):
 
 
 def without_runtime(frames):
-    """As Go prints a stack: without the runtime's own frames at its begin, and goexit."""
+    """As Go prints a stack: without goexit, and without the runtime's frames that its first other frame has called."""
     frames = [frame for frame in frames if frame[0] != "runtime.goexit"]
-    while len(frames) > 1 and RUNTIME.match(frames[0][0]):
-        frames = frames[1:]
-    return frames
+    own = next((i for i, frame in enumerate(frames) if not RUNTIME.match(frame[0])), 0)
+    return frames[own:]
 
 
 def frames_of(row):
@@ -155,7 +155,7 @@ def live_by_names(truth):
 def check_snapshot(bench, path, truth):
     """Each stack has its samples, and the frames that Go itself prints."""
     found = {}
-    for row in bench.stats(path, "--group-by", "traceback", "--filter", "domain=go", "--keep-wrappers")["statistics"]:
+    for row in bench.stats(path, "--group-by", "traceback", "--include", "domain=go", "--keep-wrappers")["statistics"]:
         frames = tuple(without_runtime(frames_of(row)))
         found[frames] = found.get(frames, 0) + row["samples"]
     for stack, live in live_by_names(truth).items():
@@ -168,7 +168,7 @@ def check_snapshot(bench, path, truth):
 @harness.rows({f"{version} {kind}": (version, kind) for version, kind in
                (("1.19", "stripped"), ("1.19", "pie"), ("1.24", "stripped"), ("1.27", "stripped"))}, of_core=("1.19 stripped",))
 def test_go_snapshot_has_the_samples_and_names(bench, version, kind):
-    """Of a program that stands still, as it was before it was recorded, too."""
+    """The program stands still. Its samples are older than the recording, too."""
     heap = Heap(bench, build(bench, version, kind))
     heap.order("leak 30000")
     heap.order("churn 100000")
@@ -196,6 +196,14 @@ def leaks_of(bench, pid, *options, status=0):
     return json.loads(bench.run([ALLOCSNAP, "leaks", str(pid), "--for", "10s", "--json", *options], status, 90)[0])
 
 
+def has_freed(heap, function):
+    """Whether its loop holds less than half of the samples that it has taken there, at least of ten."""
+    rows, names, _ = heap.truth()
+    found = [counts for (_, stack), counts in rows.items() if [frame[0] for frame in names[stack]][:2] == [function, "main.loop"]]
+    every = sum(counts[1] for counts in found)
+    return every > 10 and 2 * sum(counts[0] for counts in found) < every
+
+
 def first_line(report):
     check(report["leaks"], f"nothing leaks: {report}")
     return report["leaks"][0]["lines"][0]
@@ -209,6 +217,7 @@ def test_go_leak_is_first(bench):
     heap.order("churn 100000")
     heap.order("collect")
     heap.order("loop 4")
+    wait_for(lambda: has_freed(heap, "main.churnHere"), "its ring is full")
     report = leaks_of(bench, heap.pid)
     line = first_line(report)
     check_equal((line["verdict"], line["traceback"][0]["function"]), ("leaks", "main.remember"), "the first line")
@@ -218,7 +227,7 @@ def test_go_leak_is_first(bench):
 
 
 def test_go_that_collects_nothing_is_not_judged(bench):
-    """What no collection has looked at may be garbage."""
+    """Blocks that no collection has looked at may be garbage."""
     heap = Heap(bench, build(bench, "1.19", "stripped"), GOGC="off")
     heap.order("churn 100000")
     report = leaks_of(bench, heap.pid, status=3)
@@ -229,7 +238,7 @@ def test_go_that_collects_nothing_is_not_judged(bench):
 PLAIN = """package main
 import "os"
 func main() { kept := make([][]byte, 0); for i := 0; i < 1000; i++ { kept = append(kept, make([]byte, 10000)) }
-os.Stdout.WriteString("ready\n"); os.Stdin.Read(make([]byte, 1)); os.Exit(len(kept) % 1000) }
+os.Stdout.WriteString("ready\\n"); os.Stdin.Read(make([]byte, 1)); os.Exit(len(kept) % 1000) }
 """
 
 
@@ -253,7 +262,7 @@ def test_go_begins_and_ends_while_it_is_recorded(bench):
     bench.run([tool("sh"), "-c", command], seconds=120)
     last = sorted(glob.glob(f"{out}/**/*.snap", recursive=True))[-1]
     check_equal(bench.show(last)["metadata"]["end"], "exited 0", "its end")
-    rows = bench.stats(last, "--filter", "domain=go")["statistics"]
+    rows = bench.stats(last, "--include", "domain=go")["statistics"]
     check(any(row["traceback"][0].get("function") == "main.remember" for row in rows), f"rows of a program that has ended: {rows}")
 
 
@@ -261,19 +270,18 @@ def test_go_begins_and_ends_while_it_is_recorded(bench):
 def test_go_rows_of_record(bench):
     """By rules, and for a program that begins while it is recorded."""
     program = build(bench, "1.19", "stripped")
-    out = bench.path("out")
-    recorder = bench.start([ALLOCSNAP, "record", "-o", out, "--interval", "1s", "--exe", program])
-    wait_for(lambda: "recording" in recorder.stderr(), "record begins")
+    folder = bench.path("out")
+    recorder = bench.start([ALLOCSNAP, "record", "-o", folder, "--interval", "1s", "--exe", program], kind=Record, folder=folder)
+    recorder.line_of("recording")
     heap = Heap(bench, program)
     heap.order("leak 20000")
     heap.order("collect")
-    wait_for(lambda: glob.glob(f"{out}/**/*.snap", recursive=True), "a snapshot")
-    def last_has_leak():
-        path = sorted(glob.glob(f"{out}/**/*.snap", recursive=True))[-1]
-        return any(row["traceback"][0].get("function") == "main.remember" for row in bench.stats(path)["statistics"])
-    wait_for(last_has_leak, "the leak in a snapshot")
-    recorder.popen.send_signal(signal.SIGTERM)
-    check_equal(recorder.wait(), 0, "status of record")
+
+    def has_leak():
+        last = max(glob.glob(f"{folder}/**/*.snap", recursive=True), default=None)
+        return last and any(row["traceback"][0].get("function") == "main.remember" for row in bench.stats(last)["statistics"])
+    wait_for(has_leak, "the leak in a snapshot")
+    recorder.end()
 
 
 @harness.rows({"prometheus": (["prometheus", "--config.file={}/empty.yml", "--storage.tsdb.path={}/data", "--web.listen-address=127.0.0.1:{}"],),
