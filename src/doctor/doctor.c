@@ -259,6 +259,30 @@ static const char *probe_kind_text(const char *kind)
 	return "";
 }
 
+/* Go's own profile needs no probes. */
+static void emit_go(struct emitter *out, const struct go_look *go)
+{
+	char rate[UNIT_TEXT_MAX] = "512 KiB, assumed";
+
+	if (!go->is_there)
+		return;
+	if (go->rate)
+		format_size(rate, go->rate, false);
+	if (go->why_not)
+		emit_line(out, "  %-*s %s", NAME_WIDTH, "go", go->why_not);
+	else
+		emit_line(out, "  %-*s %s: its heap would be read from its own profile (one sample in %s, %" PRIu64 " stacks so far), "
+			  "without probes", NAME_WIDTH, "go", go->version, rate, go->bucket_nr);
+	emit_object(out, "go");
+	emit_bool(out, "records", !go->why_not);
+	emit_text(out, "version", go->version);
+	if (go->rate)
+		emit_uint(out, "sample_bytes", go->rate);
+	emit_uint(out, "stacks", go->bucket_nr);
+	emit_text(out, "why", go->why_not);
+	emit_end(out);
+}
+
 static void emit_identity(struct emitter *out, const struct diagnosed_process *process)
 {
 	if (!process->state)
@@ -266,6 +290,7 @@ static void emit_identity(struct emitter *out, const struct diagnosed_process *p
 	emit_program(out, process);
 	emit_runtimes(out, process);
 	emit_python_view(out, &process->python);
+	emit_go(out, &process->go);
 	emit_places(out, process);
 	emit_names(out, process);
 	if (!process->probe_nr)

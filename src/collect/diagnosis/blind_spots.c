@@ -111,9 +111,12 @@ static bool has_trait(const struct diagnosed_process *process, enum object_trait
 /* Without C code its runtime makes system calls itself, so that there is no function to probe. */
 static bool has_heap_GO(const struct diagnosed_process *process, struct reason *why)
 {
-	reason_set(why, 0, "Go's runtime gets its memory from the kernel and divides it itself (runtime.mallocgc), and %s",
-		   process->probe_nr ? "only what C code in it (cgo) allocates is recorded" : "nothing else in it allocates");
-	return has_trait(process, TRAIT_GO);
+	if (process->go.why_not)
+		reason_set(why, 0, "%s", process->go.why_not);
+	else
+		reason_set(why, 0, "Go's runtime gets its memory from the kernel and divides it itself (runtime.mallocgc), and %s",
+			   process->probe_nr ? "only what C code in it (cgo) allocates is recorded" : "nothing else in it allocates");
+	return has_trait(process, TRAIT_GO) && !(process->go.is_there && !process->go.why_not);
 }
 
 static bool is_python(const struct diagnosed_process *process, struct reason *why)

@@ -206,6 +206,7 @@ static int diagnose_probes(struct diagnosis *diagnosis)
 	for (size_t i = 0; i < probes->site_nr && !err; i++)
 		err = add_probe(diagnosis, &probes->site[i]);
 	diagnose_python(&diagnosis->process.python, &diagnosis->target->python);
+	go_look_at(diagnosis->collector, diagnosis->target, &diagnosis->process.go);
 	diagnosis->process.failed_nr = probes->failed_nr + probes->dropped_nr;
 	diagnosis->process.probe_kind = probes_kind(probes, diagnosis->collector->bpf);
 	return err;

@@ -21,6 +21,7 @@
 
 #include "base/reason.h"
 #include "collect/budget/calibrate.h"
+#include "collect/sources/go_source.h"
 #include "collect/sources/ways.h"
 #include "elf/probe_info.h"
 
@@ -133,6 +134,7 @@ struct diagnosed_process {
 	const char *linking; /* "dynamic", "static", "static PIE", "32-bit"; NULL: not known */
 	bool python_malloc;  /* PYTHONMALLOC=malloc is in its environment */
 	struct diagnosed_python python;
+	struct go_look go;
 	uint64_t traits;     /* of all files */
 	uint64_t code_bytes; /* bytes of code in no file: made at run time */
 	bool has_perf_map;   /* that names it (process/made_code.h) */

@@ -69,9 +69,6 @@ bool sources_show_nothing(const struct collector_options *options, const struct 
 /* An option that stands for a domain, and that domain; NULL: none was given. */
 const char *sources_option_given(const struct collector_options *options, const char **ret_domain);
 
-/* Whether the process is a Go program whose heap profile can be read. *ret_version: if it is a Go program; else unchanged. */
-bool has_go_profile(const struct collector *collector, const struct target *target, struct reason *ret_version);
-
 /*
  * Probes the objects of a process that have not been looked at yet: makes their unwind tables, avoids return probes
  * where these could end the process, and asks all sources. 0 or a negative errno.

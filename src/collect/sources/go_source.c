@@ -22,6 +22,7 @@
 #include "base/units.h"
 #include "collect/build/build_metadata.h"
 #include "collect/sources/block_sources.h"
+#include "collect/sources/go_source.h"
 #include "elf/runtime_detect.h"
 #include "go/go_profile.h"
 #include "process/probe_info_store.h"
@@ -155,11 +156,9 @@ static void note_go(struct collector *collector, const struct target *target)
 {
 	const struct go_heap *heap = target->go.heap;
 
-	if (collector->options.system_wide)
+	if (collector->options.system_wide || target->probes.used->is_trial)
 		return;
-	if (*heap->why_not)
-		notes_add(&collector->notes, "process %d (%s): %s", target->identity.pid, target->identity.comm, heap->why_not);
-	else
+	if (!*heap->why_not)
 		notes_add(&collector->notes, "process %d (%s) runs %s: its heap is read from the profile that Go keeps itself, as samples, "
 			  "also from before; nothing is probed for it", target->identity.pid, target->identity.comm,
 			  go_version_text(heap->program));
@@ -204,15 +203,12 @@ static int attach_go(struct collector *collector, struct target *target, struct 
 	return open_go_heap(collector, target, object, program);
 }
 
-bool has_go_profile(const struct collector *collector, const struct target *target, struct reason *ret_version)
+bool has_go_profile(const struct collector *collector, const struct target *target)
 {
-	const struct go_program *program = NULL;
+	const struct go_program *program;
 	uint32_t object;
 
-	if (find_go_program(collector, target, &object, &program))
-		return false;
-	reason_set(ret_version, 0, "%s", go_version_text(program));
-	return program->has_profile;
+	return !find_go_program(collector, target, &object, &program) && program->has_profile;
 }
 
 /* ---- births ---- */
@@ -373,6 +369,21 @@ static int read_go_profile(struct collector *collector, struct target *target)
 	now_ns = LOOK_SHARE * (monotonic_now_ns() - now_ns);
 	heap->look_ns = monotonic_now_ns() + (now_ns > LOOK_NS ? now_ns : LOOK_NS);
 	return err;
+}
+
+void go_look_at(struct collector *collector, struct target *target, struct go_look *ret)
+{
+	const struct go_heap *heap = target->go.heap;
+
+	*ret = (struct go_look){ .is_there = heap };
+	if (!heap)
+		return;
+	if (target->go.is_used)
+		read_go_profile(collector, target);
+	ret->version = go_version_text(heap->program);
+	ret->why_not = *heap->why_not ? heap->why_not : NULL;
+	ret->rate = heap->rate;
+	ret->bucket_nr = heap->profile.bucket_nr;
 }
 
 static bool can_be_read(const struct target *target)
@@ -583,13 +594,18 @@ static int choose_go(struct collector *collector, struct reason *why)
 	return 0;
 }
 
-/* The heap of C code may be what was asked for, too. */
+/* The heap of C code is recorded, if it was asked for. */
 static int check_go(struct collector *collector, const struct target *target, struct reason *why)
 {
-	if (collector->options.domains != COLLECTOR_GO || target->go.is_used || collector->options.system_wide)
+	const char *why_not = target->go.heap ? target->go.heap->why_not : "it is no Go program";
+
+	if (target->go.is_used || collector->options.system_wide)
 		return 0;
-	return reason_set(why, -ENOENT, "process %d (%s): %s", target->identity.pid, target->identity.comm,
-			  target->go.heap ? target->go.heap->why_not : "it is no Go program");
+	if (collector->options.domains == COLLECTOR_GO)
+		return reason_set(why, -ENOENT, "process %d (%s): %s", target->identity.pid, target->identity.comm, why_not);
+	if (target->go.heap)
+		notes_add(&collector->notes, "process %d (%s): %s", target->identity.pid, target->identity.comm, why_not);
+	return 0;
 }
 
 static void end_go(struct collector *collector, struct target *target)

@@ -8,6 +8,7 @@
 
 #include "collect/probe/attach_methods.h"
 #include "collect/sources/block_sources.h"
+#include "collect/sources/go_source.h"
 #include "collect/sources/python_hooks_plan.h"
 #include "exact/books_reader.h"
 #include "process/proc.h"
@@ -240,7 +241,7 @@ void ways_find(struct collector *collector, pid_t pid, const struct target *reco
 	*ret = (struct ways){ .works[WAY_BUDGET] = !collector->options.max_overhead };
 	if (!target)
 		return;
-	ret->works[WAY_OWN] = takes_own_samples(target) || has_go_profile(collector, target, &ignored);
+	ret->works[WAY_OWN] = takes_own_samples(target) || has_go_profile(collector, target);
 	ret->works[WAY_FAST] = !ret->works[WAY_OWN] && can_preload(pid);
 	if (recorded)
 		ret->is_python = recorded->python.is_used;
