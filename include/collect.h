@@ -205,6 +205,9 @@ struct collector_options {
 	/* With COLLECTOR_PYTHON, as the two before: if no domain is named, each of them stands for it. */
 	enum collector_python_frames python_frames; /* mixed: not with COLLECTOR_UNWIND_FP */
 
+	/* Switches on the heap profile of a running Go program that was linked without it (docs/go.md), or refuses to. */
+	bool go_profile;
+
 	bool on_oom; /* watch the OOM killer: is_near_oom of struct process_view */
 
 	/*

@@ -32,6 +32,7 @@ struct capture_options {
 	const char *run_user; /* run only; NULL: our own user */
 	uint64_t fast_bytes; /* run only: mean bytes between the samples of the preloaded sampler; 0: do not preload it */
 	bool exact; /* run only: hooks that enter every block, as with --inject=exact */
+	uint64_t go_profile; /* attach and leaks: switch on the profile of a Go program */
 	uint64_t inject_bytes; /* attach and leaks: the same of the sampler to inject; 0: do not inject it */
 };
 

@@ -275,7 +275,15 @@ static enum collector_unwinder choose_unwinder(const struct capture_options *opt
 	return choice && options->unwinder == capture_defaults.unwinder ? choice->number : options->unwinder;
 }
 
+static const struct option_choice go_profiles[] = {
+	{ "off", "leave the program as it is (default)", false },
+	{ "on", "store 524288 in its runtime.MemProfileRate, and 0 again at the end", true },
+	{},
+};
+
 const struct option_row capture_inject_rows[] = {
+	{ "go-profile", 0, OPTION_CHOICE, FIELD(go_profile), .arg = "HOW", .choices = go_profiles,
+	  .help = "with a Go program that was linked without its heap profile: whether to switch it on" },
 	{ "inject", 0, OPTION_CUSTOM, FIELD(inject_bytes), .arg = "SIZE", .without_value = "512K",
 	  .help = "put a sampler into the running process, and take it out at the end. It takes one sample per "
 		  "SIZE bytes on average (default 512K); other blocks cost some nanoseconds. exact: functions that "
@@ -332,6 +340,7 @@ static struct collector_options collector_options_of(const struct capture_option
 		.sampler_rate = options->sampler_rate,
 		.run_exact = options->exact,
 		.injects = options->inject_bytes || options->exact,
+		.go_profile = options->go_profile,
 		.on_oom = options->recording.triggers.on_oom,
 		.probe = options->probe.item,
 		.probe_nr = options->probe.item_nr,

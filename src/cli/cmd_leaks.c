@@ -33,7 +33,7 @@
 /* Whether an option says what is recorded, or how. */
 static bool is_way_given(const struct capture_options *capture)
 {
-	return is_sample_chosen(capture) || python_option_of(capture) || capture->inject_bytes || capture->max_overhead ||
+	return is_sample_chosen(capture) || python_option_of(capture) || capture->inject_bytes || capture->go_profile || capture->max_overhead ||
 	       capture->domains || capture->no_retag || capture->no_sampler || capture->no_return_probes ||
 	       capture->follow_forks || capture->children || capture->probe.item_nr || capture->min_size;
 }

@@ -13,6 +13,7 @@ import urllib.request
 
 import harness
 from harness import ALLOCSNAP, WORKLOADS, Skip, check, check_equal, tool, wait_for
+from harness.ports import reserve_ports
 from test_record import Record
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1] / "workloads" / "heap.go"
@@ -251,6 +252,55 @@ def test_go_without_a_profile_says_so(bench):
         check("linked without its heap profile" in said, f"{command}: {said!r}")
 
 
+BUSY = """package main
+import ("os"; "time")
+var kept [][]byte
+var ring [512][]byte
+//go:noinline
+func leak() { kept = append(kept, make([]byte, 10000)) }
+//go:noinline
+func churn(i int) { ring[i%512] = make([]byte, 9000) }
+func main() {
+	os.Stdout.WriteString("ready\\n")
+	for i := 0; ; i++ {
+		leak()
+		for k := 0; k < 20; k++ { churn(i*20+k) }
+		time.Sleep(time.Millisecond)
+	}
+}
+"""
+
+
+@harness.for_each(("1.19", "1.27"))
+def test_go_profile_is_switched_on_and_off(bench, version):
+    pathlib.Path(bench.path("busy.go")).write_text(BUSY, encoding="ascii")
+    process = bench.start([build(bench, version, "stripped", bench.path("busy.go"))])
+    process.line()
+    recording = bench.attach([process], "--go-profile", "on")
+    check_equal(bench.show(recording.snapshot())["metadata"]["go_profile"], "switched on by the recording", "who switched it on")
+
+    def has_leak():
+        rows = bench.stats(recording.snapshot(), "--include", "domain=go")["statistics"]
+        return any(row["traceback"][0].get("function") == "main.leak" for row in rows)
+    wait_for(has_leak, "the leak")
+    check_equal(reading_of(bench, process.pid)[2], 512 << 10, "bytes from sample to sample")
+    recording.end(signal.SIGINT)
+    check_equal(reading_of(bench, process.pid)[2], 0, "bytes from sample to sample after the recording")
+    check_equal(process.popen.poll(), None, "the program runs on")
+
+
+def test_go_profile_is_not_switched_on_elsewhere(bench):
+    """No Go program, and a program that has a profile: that one is read as it is."""
+    target = bench.workload("known")
+    said = bench.run([ALLOCSNAP, "attach", str(target.pid), "--go-profile", "on"], status=1)[1]
+    check("it is no Go program" in said, said)
+    heap = Heap(bench, build(bench, "1.19", "stripped"), "4096")
+    recording = bench.attach([heap.process], "--go-profile", "on")
+    check_equal(bench.show(recording.snapshot())["metadata"]["sample_bytes"], 4096, "bytes from sample to sample")
+    recording.end(signal.SIGINT)
+    check_equal(heap.truth()[2], 4096, "its own rate")
+
+
 def test_go_begins_and_ends_while_it_is_recorded(bench):
     """run: from the first sample to the last reading; exec: the next program's heap, and nothing of the one before."""
     program = build(bench, "1.19", "stripped")
@@ -293,7 +343,7 @@ def test_go_rows_of_daemons_are_their_own(bench, command):
     if not shutil.which(command[0]):
         raise Skip(f"{command[0]} is not installed")
     pathlib.Path(bench.path("empty.yml")).write_text("", encoding="ascii")
-    port, = harness.reserve_ports(1)
+    port, = reserve_ports(1)
     argv = [word.replace("{}/", bench.folder + "/").replace("{}", str(port)) for word in command]
     process = bench.start([tool(argv[0]), *argv[1:]], cwd=bench.folder)
     def answers():

@@ -23,6 +23,7 @@
 #include "collect/build/build_metadata.h"
 #include "collect/sources/block_sources.h"
 #include "collect/sources/go_source.h"
+#include "collect/sources/go_switch.h"
 #include "elf/runtime_detect.h"
 #include "go/go_profile.h"
 #include "process/probe_info_store.h"
@@ -68,6 +69,7 @@ struct go_heap {
 	size_t births_nr, births_alloc;
 	struct idmap ids; /* of buckets, by their address */
 	uint64_t dropped; /* live samples that found no room */
+	int switch_fd;	  /* the profile was switched on: its memory; -1 */
 	bool is_noted;	  /* a note says that the profile cannot be read */
 };
 
@@ -85,6 +87,7 @@ static void free_go_heap(struct target *target)
 	go_profile_release(&heap->profile);
 	if (heap->pagemap_fd >= 0)
 		close(heap->pagemap_fd);
+	go_switch_off(heap->switch_fd, heap->program->rate + heap->bias);
 	free(heap);
 }
 
@@ -158,13 +161,35 @@ static void note_go(struct collector *collector, const struct target *target)
 
 	if (collector->options.system_wide || target->probes.used->is_trial)
 		return;
-	if (!*heap->why_not)
+	if (!*heap->why_not && heap->switch_fd < 0)
 		notes_add(&collector->notes, "process %d (%s) runs %s: its heap is read from the profile that Go keeps itself, as samples, "
 			  "also from before; nothing is probed for it", target->identity.pid, target->identity.comm,
 			  go_version_text(heap->program));
 }
 
-static int open_go_heap(struct collector *collector, struct target *target, uint32_t object, const struct go_program *program)
+/* Explicit, as it changes the process. What stands in the way is said before anything has changed. */
+static int switch_on_go(struct collector *collector, struct target *target, struct reason *why)
+{
+	struct go_heap *heap = target->go.heap;
+	const struct process_identity *identity = &target->identity;
+	struct reason refused = {};
+	int err = collector->options.system_wide || !target->mappings.read_ns ? -ENOTSUP : 0;
+
+	if (heap->program->has_profile || target->probes.used->is_trial)
+		return 0;
+	if (err)
+		reason_set(&refused, err, "only a running program that is named has its profile switched on");
+	err = err ?: go_switch_on(identity->pid, heap->program->rate ? heap->program->rate + heap->bias : 0, &heap->switch_fd, &refused);
+	if (err)
+		return reason_set(why, err, "process %d (%s): its heap profile is not switched on: %s", identity->pid, identity->comm,
+				  refused.text);
+	*heap->why_not = '\0';
+	notes_add(&collector->notes, "process %d (%s): Go's heap profile is switched on until the recording ends: what it allocates from now on",
+		  identity->pid, identity->comm);
+	return 0;
+}
+
+static int open_go_heap(struct target *target, uint32_t object, const struct go_program *program)
 {
 	struct go_heap *heap = calloc(1, sizeof(*heap));
 	char path[32];
@@ -173,18 +198,17 @@ static int open_go_heap(struct collector *collector, struct target *target, uint
 		return -ENOMEM;
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", target->identity.pid);
 	heap->program = program;
+	heap->switch_fd = -1;
 	heap->pagemap_fd = open(path, O_RDONLY | O_CLOEXEC);
 	target->go.heap = heap;
-	if (!program->has_profile)
-		snprintf(heap->why_not, sizeof(heap->why_not), "%s, linked without its heap profile, as nothing in the program reads it: its "
-			 "heap cannot be shown", go_version_text(program));
-	else if (heap->pagemap_fd < 0)
+	if (heap->pagemap_fd < 0)
 		snprintf(heap->why_not, sizeof(heap->why_not), "the memory of Go's runtime cannot be read: %s", strerror(errno));
 	else if (!find_go_bias(&target->mappings, object, program, &heap->bias))
 		snprintf(heap->why_not, sizeof(heap->why_not), "the code of Go's runtime is not mapped");
-	target->go.is_used = !*heap->why_not;
+	else if (!program->has_profile)
+		snprintf(heap->why_not, sizeof(heap->why_not), "%s, linked without its heap profile, as nothing in the program reads it: its "
+			 "heap cannot be shown%s", go_version_text(program), program->rate ? "; --go-profile on begins the profile" : "");
 	place_go(heap);
-	note_go(collector, target);
 	return 0;
 }
 
@@ -194,13 +218,19 @@ static int attach_go(struct collector *collector, struct target *target, struct 
 	uint32_t object;
 	int err;
 
-	(void)why;
 	if (!(collector->options.domains & COLLECTOR_GO) || target->go.heap)
 		return 0;
 	err = find_go_program(collector, target, &object, &program);
 	if (err)
 		return err == -ENOMEM ? err : 0;
-	return open_go_heap(collector, target, object, program);
+	err = open_go_heap(target, object, program);
+	if (!err && collector->options.go_profile)
+		err = switch_on_go(collector, target, why);
+	if (err)
+		return err;
+	target->go.is_used = !*target->go.heap->why_not;
+	note_go(collector, target);
+	return 0;
 }
 
 bool has_go_profile(const struct collector *collector, const struct target *target)
@@ -601,7 +631,7 @@ static int check_go(struct collector *collector, const struct target *target, st
 
 	if (target->go.is_used || collector->options.system_wide)
 		return 0;
-	if (collector->options.domains == COLLECTOR_GO)
+	if (collector->options.domains == COLLECTOR_GO || collector->options.go_profile)
 		return reason_set(why, -ENOENT, "process %d (%s): %s", target->identity.pid, target->identity.comm, why_not);
 	if (target->go.heap)
 		notes_add(&collector->notes, "process %d (%s): %s", target->identity.pid, target->identity.comm, why_not);
@@ -656,6 +686,8 @@ static int describe_go(struct snapshot_builder *builder, const struct target *ta
 	err = snapshot_builder__domain_name(builder, DOMAIN_GO, "go") ?:
 	      snapshot_builder__metadata(builder, "sampler_kind", "go") ?:
 	      snapshot_builder__metadata(builder, "go_rate", heap->rate ? "read" : "assumed");
+	if (!err && heap->switch_fd >= 0)
+		err = snapshot_builder__metadata(builder, "go_profile", "switched on by the recording");
 	if (!err && *heap->program->version)
 		err = snapshot_builder__metadata(builder, "go_version", heap->program->version);
 	return err ?: describe_numbers(builder, number, ARRAY_SIZE(number));
