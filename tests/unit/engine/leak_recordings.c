@@ -240,6 +240,24 @@ Test(leak_recordings, a_part_begins_anew)
 	leaks_free(leaks);
 }
 
+/* Go's profile has them. A block of up to a second before may be of a compact file. */
+Test(leak_recordings, blocks_from_before_are_live_and_no_evidence)
+{
+	static const struct flow older[] = {
+		{ "table", 0x2000, 0.5, FOR_EVER, 0, -40, -2 },
+		{ "leak", 0x3000, 0.5, FOR_EVER, 0, -20 },
+	};
+	const struct program program = { older, 2, 0, 0, 0 };
+	struct leaks *leaks = judge_program(&program);
+	const struct leak_verdict *verdict = &caller_of(leaks, "leak")->verdict;
+
+	cr_assert_eq(leaks->line_nr, 1, "%zu lines", leaks->line_nr);
+	cr_expect_eq(verdict->kind, LEAK_SURE);
+	cr_expect_eq(verdict->live, 40 + 121, "%f are live", verdict->live);
+	cr_expect_leq(verdict->survivors, 121 + 2);
+	leaks_free(leaks);
+}
+
 Test(leak_recordings, blocks_without_a_birth_are_counted_apart)
 {
 	const struct program program = { flows, 1, 0, 9, 0 };

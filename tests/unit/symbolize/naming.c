@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "naming_fixture.h"
+#include "symbolize/frames.h"
 #include "symbolize/naming.h"
 #include "symbols_fixture.h"
 
@@ -598,4 +599,36 @@ Test(naming, adds_no_more_rows_than_can_be_read)
 	}
 	snapshot__close(named);
 	snapshot__close(snapshot);
+}
+
+/* ---- places whose inlined calls have places of their own ---------------------------------------- */
+
+static int two_names(const void *, uint32_t, struct symbol ret_symbol[SYMBOL_INLINE_MAX])
+{
+	ret_symbol[0] = (struct symbol){ "inner", "/src/x.go", 2 };
+	ret_symbol[1] = (struct symbol){ "outer", "/src/x.go", 3 };
+	return 2;
+}
+
+Test(naming, frames_that_are_logical_get_one_name)
+{
+	struct snapshot_builder *builder = snapshot_builder__new(0);
+	uint32_t object = add_object(builder, "/bin/shop", ""), name = add_string(builder, "/bin/shop"), traceback;
+	const uint32_t frame[] = {
+		add_frame(builder, (struct snap_frame){ name, 0, 0, object, 8, SNAP_FRAME_LOGICAL }),
+		add_frame(builder, (struct snap_frame){ name, 0, 0, object, 16 }),
+	};
+	const bool is_renamed[] = { false, true, true };
+	struct renaming renaming = { .names_of = two_names, .is_renamed = is_renamed, .rows_max = 100 };
+	struct snapshot *snapshot, *renamed;
+
+	cr_assert_eq(snapshot_builder__traceback(builder, frame, 2, 2, 0, &traceback), 0);
+	cr_assert_eq(snapshot_builder__finish(builder, &snapshot), 0);
+	renaming.from = snapshot;
+	cr_assert_eq(rename_frames(&renaming, &renamed), 0);
+	cr_assert_eq(snapshot__tables(renamed)->traceback[traceback].nframe, 3);
+	cr_expect_eq(snapshot__tables(renamed)->frame[1].flags, SNAP_FRAME_LOGICAL);
+	cr_expect_eq(snapshot__tables(renamed)->frame[2].flags, SNAP_FRAME_INLINE);
+	snapshot__close(snapshot);
+	snapshot__close(renamed);
 }
