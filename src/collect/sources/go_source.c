@@ -32,7 +32,7 @@
 #include "symbols/go_program.h"
 
 #define LOOK_NS SECOND_NS /* how often the profile is read */
-#define LOOK_SHARE 100	  /* and it may take 1 / LOOK_SHARE of a core */
+#define LOOK_SHARE 100	  /* and all of them may take 1 / LOOK_SHARE of a core */
 #define RATE_ASSUMED (512u << 10)
 #define RATE_MOST (UINT64_C(1) << 40)
 #define RUNS_MAX 256 /* times of birth that a bucket has */
@@ -55,14 +55,14 @@ struct go_births {
 };
 
 struct go_heap {
-	const struct go_program *program; /* of an object that the process maps */
+	struct go_program program;
 	char why_not[256];		  /* there is no profile to read; "": there is */
 	uint64_t bias;
 	struct go_places places;
 	uint64_t mbuckets; /* 0: no sample so far */
 	int pagemap_fd;
 	struct go_profile profile;
-	uint64_t rate, read_ns, look_ns;
+	uint64_t rate, read_ns, took_ns, look_ns; /* look_ns: when to read it again */
 	uint64_t read_nr, collection_nr; /* collections that have published their samples since the first reading, or more */
 	uint64_t published; /* samples in `active` */
 	struct go_births *births;
@@ -87,7 +87,7 @@ static void free_go_heap(struct target *target)
 	go_profile_release(&heap->profile);
 	if (heap->pagemap_fd >= 0)
 		close(heap->pagemap_fd);
-	go_switch_off(heap->switch_fd, heap->program->rate + heap->bias);
+	go_switch_off(heap->switch_fd, heap->program.rate + heap->bias);
 	free(heap);
 }
 
@@ -140,7 +140,7 @@ static bool find_go_bias(const struct mappings *mappings, uint32_t object, const
 
 static void place_go(struct go_heap *heap)
 {
-	const struct go_program *program = heap->program;
+	const struct go_program *program = &heap->program;
 
 	heap->places.code = program->code.start + heap->bias;
 	heap->places.code_end = program->code.end + heap->bias;
@@ -164,7 +164,7 @@ static void note_go(struct collector *collector, const struct target *target)
 	if (!*heap->why_not && heap->switch_fd < 0)
 		notes_add(&collector->notes, "process %d (%s) runs %s: its heap is read from the profile that Go keeps itself, as samples, "
 			  "also from before; nothing is probed for it", target->identity.pid, target->identity.comm,
-			  go_version_text(heap->program));
+			  go_version_text(&heap->program));
 }
 
 /* Explicit, as it changes the process. What stands in the way is said before anything has changed. */
@@ -173,13 +173,12 @@ static int switch_on_go(struct collector *collector, struct target *target, stru
 	struct go_heap *heap = target->go.heap;
 	const struct process_identity *identity = &target->identity;
 	struct reason refused = {};
-	int err = collector->options.system_wide || !target->mappings.read_ns ? -ENOTSUP : 0;
+	int err;
 
-	if (heap->program->has_profile || target->probes.used->is_trial)
+	/* A program that begins while it is recorded would set the variable itself later. */
+	if (heap->program.has_profile || target->probes.used->is_trial || target->life.started_ns)
 		return 0;
-	if (err)
-		reason_set(&refused, err, "only a running program that is named has its profile switched on");
-	err = err ?: go_switch_on(identity->pid, heap->program->rate ? heap->program->rate + heap->bias : 0, &heap->switch_fd, &refused);
+	err = go_switch_on(identity->pid, heap->program.rate ? heap->program.rate + heap->bias : 0, &heap->switch_fd, &refused);
 	if (err)
 		return reason_set(why, err, "process %d (%s): its heap profile is not switched on: %s", identity->pid, identity->comm,
 				  refused.text);
@@ -197,7 +196,7 @@ static int open_go_heap(struct target *target, uint32_t object, const struct go_
 	if (!heap)
 		return -ENOMEM;
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", target->identity.pid);
-	heap->program = program;
+	heap->program = *program;
 	heap->switch_fd = -1;
 	heap->pagemap_fd = open(path, O_RDONLY | O_CLOEXEC);
 	target->go.heap = heap;
@@ -218,7 +217,8 @@ static int attach_go(struct collector *collector, struct target *target, struct 
 	uint32_t object;
 	int err;
 
-	if (!(collector->options.domains & COLLECTOR_GO) || target->go.heap)
+	/* Until its exec a forked process has the memory of its parent, or a copy. */
+	if (!(collector->options.domains & COLLECTOR_GO) || target->go.heap || target->now.account.is_forked || target->now.account.memory_of)
 		return 0;
 	err = find_go_program(collector, target, &object, &program);
 	if (err)
@@ -351,8 +351,8 @@ static bool is_loaded(struct target *target)
 	const struct go_heap *heap = target->go.heap;
 	uint64_t word;
 
-	return !target__read_memory(target, heap->program->module + heap->bias, &word, sizeof(word)) &&
-	       word == heap->program->table + heap->bias;
+	return !target__read_memory(target, heap->program.module + heap->bias, &word, sizeof(word)) &&
+	       word == heap->program.table + heap->bias;
 }
 
 static void read_rate(struct target *target)
@@ -360,7 +360,7 @@ static void read_rate(struct target *target)
 	struct go_heap *heap = target->go.heap;
 	uint64_t rate;
 
-	if (heap->program->rate && !target__read_memory(target, heap->program->rate + heap->bias, &rate, sizeof(rate)) &&
+	if (heap->program.rate && !target__read_memory(target, heap->program.rate + heap->bias, &rate, sizeof(rate)) &&
 	    rate <= RATE_MOST)
 		heap->rate = rate;
 }
@@ -396,8 +396,8 @@ static int read_go_profile(struct collector *collector, struct target *target)
 	} else if (err == -EPROTO) {
 		note_unread(collector, target, &why);
 	}
-	now_ns = LOOK_SHARE * (monotonic_now_ns() - now_ns);
-	heap->look_ns = monotonic_now_ns() + (now_ns > LOOK_NS ? now_ns : LOOK_NS);
+	heap->took_ns = monotonic_now_ns() - now_ns;
+	heap->look_ns = monotonic_now_ns() + LOOK_NS;
 	return err;
 }
 
@@ -410,7 +410,7 @@ void go_look_at(struct collector *collector, struct target *target, struct go_lo
 		return;
 	if (target->go.is_used)
 		read_go_profile(collector, target);
-	ret->version = go_version_text(heap->program);
+	ret->version = go_version_text(&heap->program);
 	ret->why_not = *heap->why_not ? heap->why_not : NULL;
 	ret->rate = heap->rate;
 	ret->bucket_nr = heap->profile.bucket_nr;
@@ -421,21 +421,27 @@ static bool can_be_read(const struct target *target)
 	return target->go.is_used && !target->life.has_ended;
 }
 
-/* Births are known to a second. */
+/* Births are known to a second, where reading all processes takes little of that. */
 static uint64_t poll_go(struct collector *collector)
 {
 	uint64_t least_ns = UINT64_MAX, now_ns = monotonic_now_ns();
+	size_t nr = collector->targets.target_nr;
+	uint64_t read_nr = array_count(nr, i, can_be_read(collector->targets.target[i]));
 
-	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+	for (size_t i = 0; i < nr; i++) {
 		struct target *target = collector->targets.target[i];
+		struct go_heap *heap = target->go.heap;
 		uint64_t wait_ns;
 
 		if (!can_be_read(target))
 			continue;
-		if (now_ns >= target->go.heap->look_ns)
+		if (now_ns >= heap->look_ns) {
 			read_go_profile(collector, target);
-		now_ns = monotonic_now_ns();
-		wait_ns = target->go.heap->look_ns > now_ns ? target->go.heap->look_ns - now_ns : 1;
+			wait_ns = LOOK_SHARE * read_nr * heap->took_ns;
+			now_ns = monotonic_now_ns();
+			heap->look_ns = now_ns + (wait_ns > LOOK_NS ? wait_ns : LOOK_NS);
+		}
+		wait_ns = heap->look_ns > now_ns ? heap->look_ns - now_ns : 1;
 		least_ns = wait_ns < least_ns ? wait_ns : least_ns;
 	}
 	return least_ns;
@@ -491,6 +497,8 @@ static int join_samples(struct joined_go *joined, const struct go_bucket *bucket
 	};
 	int err = 0;
 
+	if (live && !births->run_nr) /* there was no memory for it, or for its number */
+		live = 0;
 	if (live > joined->room)
 		heap->dropped += live - joined->room;
 	live = live < joined->room ? live : joined->room;
@@ -688,8 +696,8 @@ static int describe_go(struct snapshot_builder *builder, const struct target *ta
 	      snapshot_builder__metadata(builder, "go_rate", heap->rate ? "read" : "assumed");
 	if (!err && heap->switch_fd >= 0)
 		err = snapshot_builder__metadata(builder, "go_profile", "switched on by the recording");
-	if (!err && *heap->program->version)
-		err = snapshot_builder__metadata(builder, "go_version", heap->program->version);
+	if (!err && *heap->program.version)
+		err = snapshot_builder__metadata(builder, "go_version", heap->program.version);
 	return err ?: describe_numbers(builder, number, ARRAY_SIZE(number));
 }
 
