@@ -13,7 +13,7 @@ UNWIND_BENCH := $(addprefix /usr/lib/x86_64-linux-gnu/,libc.so.6 libstdc++.so.6 
 UNWIND_AIMS  := "aims: libc in 10 ms, 30 million rows in 15 s, 6 bytes a row"
 
 .PHONY: bench bench-peers bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet
-.PHONY: bench-pairs bench-exact bench-servers bench-cluster bench-history bench-python bench-rows bench-consumers bench-budget bench-sampler
+.PHONY: bench-go bench-pairs bench-exact bench-servers bench-cluster bench-history bench-python bench-rows bench-consumers bench-budget bench-sampler
 
 bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-pairs bench-programs bench-fleet bench-consumers bench-budget bench-sampler bench-stops	## how long questions take, and CPython; what recording costs
 	$(Q)$(PYTHON) bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
@@ -37,6 +37,9 @@ bench-cluster: $(BIN) $(OUT)/fleet-data	## three million rows to a ClickHouse, b
 bench-history: $(BIN) $(OUT)/fleet-data	## ten million rows in a ClickHouse, and ten times as many of earlier weeks: what questions cost
 	$(Q)$(PYTHON) bench/cluster_history.py $(abspath $(BIN)) $(abspath $(OUT)/fleet-data) $(abspath $(BENCH))/history-data \
 		$(FLEET_HOSTS)
+
+bench-go: $(BIN) $(OUT)/workloads/read_go	## what reading the heap profile of a Go program costs it (as root)
+	$(Q)$(PYTHON) bench/go.py $(abspath $(BIN)) $(abspath $(OUT)/workloads)
 
 bench-rows: $(BIN)	## rows of snapshots of real programs (as root)
 	$(Q)$(PYTHON) bench/real_rows.py $(abspath $(BIN))

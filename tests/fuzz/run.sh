@@ -34,7 +34,7 @@ runs_of() {
 	profile) echo 40000 ;;
 	go_table) echo 4000 ;;
 	perf_map) echo 20000 ;;
-	go_profile) echo 40000 ;;
+	go_profile) echo 10000 ;;
 	esac
 }
 
