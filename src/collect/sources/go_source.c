@@ -25,6 +25,7 @@
 #include "collect/sources/go_source.h"
 #include "collect/sources/go_switch.h"
 #include "elf/runtime_detect.h"
+#include "go/go_births.h"
 #include "go/go_profile.h"
 #include "process/probe_info_store.h"
 #include "shared/unwind_types.h"
@@ -35,23 +36,17 @@
 #define LOOK_SHARE 100	  /* and all of them may take 1 / LOOK_SHARE of a core */
 #define RATE_ASSUMED (512u << 10)
 #define RATE_MOST (UINT64_C(1) << 40)
-#define RUNS_MAX 256 /* times of birth that a bucket has */
 #define BUCKET_BITS 20
 #define ADDRESS_OF_SAMPLE (UINT64_C(1) << 63)
-#define SAMPLES_SHIFT 24
+#define SAMPLES_SHIFT 22
 #define SAMPLES_MOST (1u << SAMPLES_SHIFT)
+#define SAMPLES_OF_ONE (1u << 20) /* where many processes are recorded: half a TiB of heap at Go's own rate */
 
 _Static_assert(GO_BUCKETS_MAX == 1u << BUCKET_BITS, "the number of a bucket is part of ids");
 
-/* The samples from `upto` of the run before on were not born before birth_ns. */
-struct birth_run {
-	uint64_t upto, birth_ns;
-};
-
-struct go_births {
-	uint64_t address; /* of its bucket */
-	struct birth_run *run;
-	size_t run_nr, run_alloc;
+struct numbered_bucket {
+	uint64_t address;
+	struct go_births births;
 };
 
 struct go_heap {
@@ -65,9 +60,9 @@ struct go_heap {
 	uint64_t rate, read_ns, took_ns, look_ns; /* look_ns: when to read it again */
 	uint64_t read_nr, collection_nr; /* collections that have published their samples since the first reading, or more */
 	uint64_t published; /* samples in `active` */
-	struct go_births *births;
-	size_t births_nr, births_alloc;
-	struct idmap ids; /* of buckets, by their address */
+	struct numbered_bucket *bucket; /* their numbers stay */
+	size_t bucket_nr, bucket_alloc;
+	struct idmap ids; /* by their address */
 	uint64_t dropped; /* live samples that found no room */
 	int switch_fd;	  /* the profile was switched on: its memory; -1 */
 	bool is_noted;	  /* a note says that the profile cannot be read */
@@ -80,9 +75,9 @@ static void free_go_heap(struct target *target)
 	target->go = (struct target_go){};
 	if (!heap)
 		return;
-	for (size_t i = 0; i < heap->births_nr; i++)
-		free(heap->births[i].run);
-	free(heap->births);
+	for (size_t i = 0; i < heap->bucket_nr; i++)
+		go_births_release(&heap->bucket[i].births);
+	free(heap->bucket);
 	idmap_release(&heap->ids);
 	go_profile_release(&heap->profile);
 	if (heap->pagemap_fd >= 0)
@@ -243,48 +238,9 @@ bool has_go_profile(const struct collector *collector, const struct target *targ
 
 /* ---- births ---- */
 
-/* Joins each two neighbours of the older half: the older time holds for both. */
-static void thin_runs(struct go_births *births)
-{
-	size_t kept = 0, half = births->run_nr / 2;
-
-	for (size_t i = 0; i < births->run_nr; i++) {
-		if (i < half && i % 2) {
-			births->run[kept - 1].upto = births->run[i].upto;
-			continue;
-		}
-		births->run[kept++] = births->run[i];
-	}
-	births->run_nr = kept;
-}
-
-static int note_live(struct go_births *births, uint64_t live, uint64_t since_ns)
-{
-	uint64_t before;
-
-	while (births->run_nr && births->run[births->run_nr - 1].upto > live) {
-		before = births->run_nr > 1 ? births->run[births->run_nr - 2].upto : 0;
-		if (before < live) {
-			births->run[births->run_nr - 1].upto = live;
-			break;
-		}
-		births->run_nr--;
-	}
-	before = births->run_nr ? births->run[births->run_nr - 1].upto : 0;
-	if (live <= before)
-		return 0;
-	if (births->run_nr && births->run[births->run_nr - 1].birth_ns == since_ns) {
-		births->run[births->run_nr - 1].upto = live;
-		return 0;
-	}
-	if (births->run_nr == RUNS_MAX)
-		thin_runs(births);
-	return array_push(births, run, ((struct birth_run){ live, since_ns }));
-}
-
 static bool is_of_bucket(uint32_t number, const void *address, const void *heap)
 {
-	return ((const struct go_heap *)heap)->births[number].address == *(const uint64_t *)address;
+	return ((const struct go_heap *)heap)->bucket[number].address == *(const uint64_t *)address;
 }
 
 /* The number that a bucket keeps. IDMAP_NONE: it has none yet. */
@@ -296,16 +252,16 @@ static uint32_t number_of_bucket(const struct go_heap *heap, uint64_t address)
 /* A list with ever new buckets is no profile: it may grow as far as one that is read at once. */
 static int number_bucket(struct go_heap *heap, uint64_t address, uint32_t *ret)
 {
-	struct go_births births = { .address = address };
+	struct numbered_bucket bucket = { .address = address };
 	int err;
 
 	*ret = number_of_bucket(heap, address);
 	if (*ret != IDMAP_NONE)
 		return 0;
-	if (heap->births_nr == GO_BUCKETS_MAX)
+	if (heap->bucket_nr == GO_BUCKETS_MAX)
 		return -E2BIG;
-	err = array_push(heap, births, births);
-	*ret = heap->births_nr - 1;
+	err = array_push(heap, bucket, bucket);
+	*ret = heap->bucket_nr - 1;
 	return err ?: idmap_add(&heap->ids, hash_bytes(&address, sizeof(address), 0), *ret);
 }
 
@@ -335,7 +291,7 @@ static int note_births(struct target *target, uint64_t since_ns)
 
 		published += bucket->active.allocations + bucket->active.frees;
 		err = number_bucket(heap, bucket->address, &number);
-		err = err ?: note_live(&heap->births[number], live_of(&bucket->now), since_ns);
+		err = err ?: go_births_note(&heap->bucket[number].births, live_of(&bucket->now), since_ns);
 	}
 	if (published != heap->published && heap->read_nr)
 		heap->collection_nr++;
@@ -487,7 +443,7 @@ static uint64_t kept_of(const struct go_bucket *bucket)
 static int join_samples(struct joined_go *joined, const struct go_bucket *bucket, uint32_t number)
 {
 	struct go_heap *heap = joined->target->go.heap;
-	const struct go_births *births = &heap->births[number];
+	const struct go_births *births = &heap->bucket[number].births;
 	uint64_t live = live_of(&bucket->now), kept = kept_of(bucket), run = 0;
 	struct block block = {
 		.size = bucket->size,
@@ -544,12 +500,19 @@ static void join_sums(const struct joined_go *joined)
 	joined->target->drained.is_of_source = true;
 }
 
+static uint64_t samples_most(const struct collector_options *options)
+{
+	uint64_t most = options->system_wide ? SAMPLES_OF_ONE : SAMPLES_MOST;
+
+	return options->max_blocks && options->max_blocks < most ? options->max_blocks : most;
+}
+
 static int join_go_blocks(struct collector *collector, struct target *target)
 {
 	const struct go_heap *heap = target->go.heap;
 	struct joined_go joined = {
 		.collector = collector, .target = target, .image = target->drained.account.image,
-		.room = collector->options.max_blocks && collector->options.max_blocks < SAMPLES_MOST ? collector->options.max_blocks : SAMPLES_MOST,
+		.room = samples_most(&collector->options),
 	};
 	int err = 0;
 
