@@ -10,6 +10,7 @@
 #include "cli/pager.h"
 #include "census/census.h"
 #include "census/census_json.h"
+#include "census/java_census.h"
 
 extern const struct command cmd_census;
 
@@ -17,16 +18,27 @@ struct census_cmd_options {
 	bool json;
 	uint64_t top;
 	uint64_t cpu_ns;
+	uint32_t java;
+};
+
+static const struct option_choice java_kinds[] = {
+	{ "all", "with those that the next collection will take away", JAVA_CENSUS_ALL },
+	{ "live", "after a full collection of the heap, for which the program stands still", JAVA_CENSUS_LIVE },
+	{},
 };
 
 static const struct option_row rows[] = {
 	{ "json", 'j', OPTION_FLAG, offsetof(struct census_cmd_options, json),
-	  .help = "print one JSON object, schema " CENSUS_SCHEMA "; of two, " CENSUS_DIFF_SCHEMA },
+	  .help = "print one JSON object, schema " CENSUS_SCHEMA "; of two, " CENSUS_DIFF_SCHEMA "; with --java, "
+		  JAVA_CENSUS_SCHEMA },
 	{ "top", 0, OPTION_COUNT, offsetof(struct census_cmd_options, top), .arg = "N",
 	  .help = "list the first N rows of each table; 0 lists all" },
 	{ "max-cpu", 0, OPTION_DURATION, offsetof(struct census_cmd_options, cpu_ns), .arg = "TIME",
 	  .help = "stop reading after this much CPU time; what was not read is counted", .least = 1000000000,
 	  .most = UINT64_C(3600000000000) },
+	{ "java", 0, OPTION_CHOICE, offsetof(struct census_cmd_options, java), .arg = "KIND",
+	  .help = "ask the Java virtual machine of the process for its objects by class, in place of reading its heap",
+	  .choices = java_kinds },
 	{},
 };
 
@@ -54,6 +66,26 @@ static int take_or_read(const char *text, const struct census_cmd_options *optio
 	return EXIT_DONE;
 }
 
+static int put_java(const struct census_cmd_options *options, const struct arguments *args)
+{
+	struct java_census census = {};
+	struct reason why = {};
+	pid_t pid;
+	int status;
+
+	if (args->item_nr != 1)
+		return log_refusal(&cmd_census, "--java is for one process");
+	status = find_running_process(args->item[0], &pid);
+	if (status)
+		return status;
+	if (java_census_take(pid, options->java, &census, &why))
+		return log_failure("process %d: %s", pid, why.text);
+	pager_begin();
+	status = report_write_error(java_census_put(stdout, &census, options->top, options->json));
+	java_census_release(&census);
+	return status;
+}
+
 static int put_one(const struct census_cmd_options *options, const struct census *census)
 {
 	int status;
@@ -75,6 +107,8 @@ static int run(const void *command_options, const struct arguments *args)
 	struct census census[2] = {};
 	int status = EXIT_DONE;
 
+	if (options->java)
+		return put_java(options, args);
 	for (size_t i = 0; i < args->item_nr && !status; i++)
 		status = take_or_read(args->item[i], options, &census[i]);
 	if (!status)
@@ -97,6 +131,8 @@ const struct command cmd_census = {
 		  "changed from the first to the second one:\n\n"
 		  "  sudo allocsnap census 4711 --json >monday.json\n"
 		  "  sudo allocsnap census monday.json 4711\n\n"
+		  "Of a Java virtual machine (HotSpot) --java counts the objects by class. The virtual machine does this itself, "
+		  "and stops the program meanwhile.\n\n"
 		  "The exit status is 1 if the process has no heap of glibc.\n",
 	.example = "sudo allocsnap census 4711",
 	.option = { { .row = rows } },
