@@ -56,7 +56,7 @@ LIB_LIBS     := $(SYMBOLS_LIBS) $(API_LIBS) -lcapstone -lsqlite3 -lncursesw -lti
 COLLECT_LIBS := -lbpf -lcapstone
 
 # Four layers: only COLLECT sees libbpf, and the program's own code is above all libraries.
-rooms       = $(foreach room,$(1),$(wildcard src/$(room)/*.c))
+rooms       = $(filter-out src/java/agent.c,$(foreach room,$(1),$(wildcard src/$(room)/*.c)))
 API_SRC     := $(call rooms,base snapshot formats engine render)
 LIB_SRC     := $(API_SRC) $(call rooms,archive symbols unwind elf elf/python helper sandbox symbolize fleet)
 COLLECT_SRC := $(call rooms,process go inject java collect/*) $(addprefix src/exact/,books_reader.c books_codes.c books_epochs.c books_stacks.c known_code.c)
@@ -220,6 +220,17 @@ $(INJECTED) $(PYTHON_HOOKS) $(MALLOC_HOOKS):
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(INJECTED_CFLAGS) $(filter %.c %.S,$^) $(INJECTED_LDFLAGS) -o $@.new && mv -f $@.new $@
 	$(Q)if readelf -rW $@ | grep -q R_X86; then echo "$@ has relocations" >&2; exit 1; fi
+
+# A Java virtual machine loads it, of any C library: it calls none.
+JAVA_AGENT := $(OUT)/liballocsnap-java.so
+
+$(JAVA_AGENT): src/java/agent.c src/java/samples.h src/java/jvm_tables.h
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -g,$(SAMPLER_CFLAGS)) $< -shared -nostdlib -Wl,-z,now,-z,relro,-z,noexecstack,--no-undefined,--build-id -o $@.new && mv -f $@.new $@
+
+$(OUT)/src/java/agent_load.o: $(JAVA_AGENT)
+$(OUT)/src/java/agent_load.o: ALL_CFLAGS += -Wa,-I$(OUT)
 
 $(OUT)/src/inject/injected_file.o: $(INJECTED) $(PYTHON_HOOKS) $(MALLOC_HOOKS)
 $(OUT)/src/inject/injected_file.o: ALL_CFLAGS += -Wa,-I$(OUT)

@@ -90,8 +90,9 @@ enum collector_domains {
 	COLLECTOR_TCMALLOC = 32,
 	COLLECTOR_MIMALLOC = 64,
 	COLLECTOR_PYTHON = 128, /* CPython's objects, with Python tracebacks, instead of the heaps of such a process */
-	COLLECTOR_PAGES = 4096, /* resident memory, by the page faults that brought it: of any program, and without the others */
 	COLLECTOR_GO = 256, /* the heap of Go's runtime, as its own profile has it, beside the heap of C code */
+	COLLECTOR_JAVA = 1024,	/* samples of the objects of a Java virtual machine, by an agent that it loads */
+	COLLECTOR_PAGES = 4096, /* resident memory, by the page faults that brought it: of any program, and without the others */
 };
 
 /* The property of a process that a rule tests, as /proc shows it. */
@@ -207,6 +208,9 @@ struct collector_options {
 
 	/* Switches on the heap profile of a running Go program that was linked without it (docs/go.md), or refuses to. */
 	bool go_profile;
+
+	/* With COLLECTOR_JAVA: the virtual machine collects its whole heap in each pass, and the program stands still meanwhile. */
+	bool java_collects;
 
 	bool on_oom; /* watch the OOM killer: is_near_oom of struct process_view */
 

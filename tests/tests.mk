@@ -55,6 +55,9 @@ test-programs: all workloads $(OUT)/unit $(OUT)/unit-bpf $(OUT)/golden-snapshots
 $(OUT)/tests/unit/%.o: ALL_CFLAGS += $(addprefix -I,tests/unit $(wildcard tests/unit/*/)) -O0
 $(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Itests/unit -Ibpf -O0
 $(OUT)/tests/fake_bpf/bpf%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O2)
+# The headers of some JDK, if there is one.
+JDK_HEADERS := $(firstword $(wildcard /usr/lib/jvm/*/include))
+$(OUT)/tests/unit/java/java_tables.o: ALL_CFLAGS += $(if $(JDK_HEADERS),-isystem $(JDK_HEADERS) -isystem $(JDK_HEADERS)/linux)
 $(OUT)/tests/unit/exact/%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O2)
 
 $(OUT)/tests/unit/symbols/go_table.o: tests/unit/symbols/go_program.S

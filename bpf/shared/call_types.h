@@ -74,6 +74,7 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 #define DOMAIN_MIMALLOC 4
 #define DOMAIN_PYTHON 5
 #define DOMAIN_GO 6
+#define DOMAIN_JAVA 7
 #define DOMAIN_PAGES 9 /* resident memory, in place of an allocator's */
 #define DOMAIN_USER 16 /* the first domain of --probe */
 #define DOMAIN_MAX 255

@@ -24,7 +24,7 @@ struct capture_options {
 	uint64_t min_size, max_size;
 	uint64_t max_overhead;
 	uint64_t sampler_rate; /* samples a second; 0: the default */
-	bool follow_forks, children, no_names, no_return_probes, no_sampler, retag, no_retag;
+	bool follow_forks, children, no_names, no_return_probes, no_sampler, retag, no_retag, java_gc;
 	enum collector_unwinder unwinder;
 	enum collector_python_frames python_frames;
 	uint32_t domains; /* enum collector_domains; 0: the default */

@@ -113,6 +113,8 @@ static const struct option_choice domains[] = {
 	{ "jemalloc", "this heap only", COLLECTOR_JEMALLOC },
 	{ "tcmalloc", "this heap only", COLLECTOR_TCMALLOC },
 	{ "mimalloc", "this heap only", COLLECTOR_MIMALLOC },
+	{ "java", "samples of objects with Java's lines: a Java virtual machine (11 or later) loads an agent, whose library stays mapped",
+	  COLLECTOR_JAVA },
 	{},
 };
 
@@ -208,6 +210,9 @@ const struct option_row capture_what_rows[] = {
 	{ "no-retag", 0, OPTION_FLAG, FIELD(no_retag),
 	  .help = "Python: give objects in reused free-list memory the traceback of the first object there, which "
 		  "may be wrong; saves one trap per object, a third of the cost" },
+	{ "java-gc", 0, OPTION_FLAG, FIELD(java_gc),
+	  .help = "with --domain java: let the virtual machine collect its whole heap before each snapshot; the program "
+		  "stands still meanwhile. Without the option a snapshot has the objects that the last such collection of its own has left" },
 	{ "probe", 0, OPTION_LIST, FIELD(probe), .arg = "SPEC",
 	  .help = "also record an allocator of the program itself (see SPEC below); repeatable" },
 	{ "min-size", 0, OPTION_CUSTOM, FIELD(min_size), .arg = "SIZE",
@@ -335,6 +340,7 @@ static struct collector_options collector_options_of(const struct capture_option
 		.no_sampler = options->no_sampler,
 		.python_retag = options->retag,
 		.python_no_retag = options->no_retag,
+		.java_collects = options->java_gc,
 		.python_pools = options->sample.by_pools,
 		.python_frames = options->python_frames,
 		.sampler_rate = options->sampler_rate,

@@ -469,7 +469,7 @@ static int at_peak_choose(const char *const *text, size_t text_nr, char **ret_pa
 
 /* ---- the command -------------------------------------------------------------------------- */
 
-#define STATS_WARNING_NR 6
+#define STATS_WARNING_NR 7
 
 static size_t make_warnings(const struct snapshot *snapshot, const struct engine_options *engine,
 			    struct cost *ret_gap_blocks, struct reason line[STATS_WARNING_NR])
@@ -486,6 +486,8 @@ static size_t make_warnings(const struct snapshot *snapshot, const struct engine
 	if (unseen_heap_warning(snapshot, &line[nr]))
 		log_cut("warning: %s", line[nr++].text);
 	if (!engine->measure && told_samples_doubt(snapshot, &line[nr]))
+		log_cut("warning: %s", line[nr++].text);
+	if (unjudged_java_warning(snapshot, &line[nr]))
 		log_cut("warning: %s", line[nr++].text);
 	if (unseen_start_warning(snapshot, &line[nr]))
 		log_cut("warning: %s", line[nr++].text);

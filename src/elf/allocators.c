@@ -248,7 +248,7 @@ const struct allocator *allocator_of(const char *path)
 const char *domain_name(uint32_t domain)
 {
 	static const char *const names[] = { "malloc", [DOMAIN_MAPPING] = "mmap", [DOMAIN_PYTHON] = "python",
-					       [DOMAIN_GO] = "go", [DOMAIN_PAGES] = "pages" };
+					       [DOMAIN_GO] = "go", [DOMAIN_JAVA] = "java", [DOMAIN_PAGES] = "pages" };
 
 	if (domain < ARRAY_SIZE(names) && names[domain])
 		return names[domain];

@@ -60,7 +60,7 @@ enum object_trait {
 #define RUNTIME_HEAPS(X) \
 	X(GO, "go-heap", "Go's heap", "net/http/pprof, GODEBUG=gctrace=1") \
 	X(V8, "v8-heap", "JavaScript's heap", "start it with node --heap-prof, or --heapsnapshot-signal=SIGUSR2, which stops it for seconds") \
-	X(JVM, "java-heap", "Java's heap", "jcmd PID GC.class_histogram, -XX:NativeMemoryTracking") \
+	X(JVM, "java-heap", "Java's heap", "--domain java, jcmd PID GC.class_histogram, -XX:NativeMemoryTracking") \
 	X(DOTNET, "dotnet-heap", ".NET's heap", "dotnet-gcdump") \
 	X(RUBY, "ruby-objects", "single Ruby objects", "ObjectSpace.dump_all") \
 	X(PHP, "php-heap", "PHP's heap", "start it with USE_ZEND_ALLOC=0") \

@@ -335,6 +335,15 @@ uint64_t leaks_collection_nr(const struct leaks *leaks)
 	return snapshot__metadata_u64(leaks->last, "go_collection_count", 0);
 }
 
+/* One collection of the whole heap shows what lives, the second one that it still does. */
+#define WHOLE_COLLECTIONS_LEAST 2
+
+static bool has_too_few_collections(const struct snapshot *last)
+{
+	return snapshot__metadata(last, "java_whole_gc_count") &&
+	       snapshot__metadata_u64(last, "java_whole_gc_count", 0) < WHOLE_COLLECTIONS_LEAST;
+}
+
 /* The rule tolerates one free in twenty that it takes for late; one in a hundred may be missed. */
 enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
 {
@@ -350,6 +359,8 @@ enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
 		return LEAK_UNJUDGED_UNBORN;
 	if (leaks_are_of_pages(leaks->last))
 		return LEAK_UNJUDGED_PAGES;
+	if (has_too_few_collections(leaks->last))
+		return LEAK_UNJUDGED_UNCOLLECTED;
 	if (leaks_untraced_growth(leaks) > 0 && leaks_find_untraced(leaks).kind == LEAK_UNTRACED_NAMED)
 		return LEAK_UNJUDGED_UNTRACED; /* also without gaps */
 	if (leaks->window.gaps_ns > leaks->window.span_ns / 100)
@@ -365,7 +376,8 @@ enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
 
 bool leak_unjudged_is_void(enum leak_unjudged unjudged)
 {
-	return unjudged == LEAK_UNJUDGED_DROPPED || unjudged == LEAK_UNJUDGED_UNBORN || unjudged == LEAK_UNJUDGED_DOUBTED;
+	return unjudged == LEAK_UNJUDGED_DROPPED || unjudged == LEAK_UNJUDGED_UNBORN || unjudged == LEAK_UNJUDGED_DOUBTED ||
+	       unjudged == LEAK_UNJUDGED_UNCOLLECTED;
 }
 
 /* frame[] has the oldest first, the traceback the most recent. */

@@ -95,6 +95,7 @@ enum leak_unjudged {
 	LEAK_UNJUDGED_DROPPED,	 /* blocks found no room: there are no verdicts at all */
 	LEAK_UNJUDGED_UNBORN,	 /* births are not known: there are no verdicts at all */
 	LEAK_UNJUDGED_DOUBTED,	 /* the process's own sampler is wrong (told_samples.h): there are no verdicts at all */
+	LEAK_UNJUDGED_UNCOLLECTED,	 /* Java has collected its whole heap too seldom: there are no verdicts at all */
 	LEAK_UNJUDGED_GAPS,	 /* frees in gaps were missed: what is sure in spite of it is shown */
 	LEAK_UNJUDGED_UNTRACED,	 /* most growth of RSS is in no traced block; the rest is judged */
 	LEAK_UNJUDGED_SAMPLES,	 /* most growth of RSS is in no sample, but there are too few to say that it is not traced */

@@ -109,6 +109,19 @@ static bool is_library_of_runtime(const struct source *source, const struct snap
 	return is_made_frame(row) && strstr(snapshot__string(source->snapshot, row->function), " node:");
 }
 
+/*
+ * In a Java virtual machine (java/samples_reader.h) the class of the object stands for its allocator, and Java's own classes work
+ * for the program's.
+ */
+static enum frame_role role_in_java(const struct source *source, const struct snap_frame *row)
+{
+	const char *filename = row->object ? "" : snapshot__string(source->snapshot, row->filename);
+
+	if (!strcmp(filename, "<class>"))
+		return ROLE_ALLOCATOR;
+	return !strncmp(filename, "<java>/", strlen("<java>/")) ? ROLE_PLUMBING : ROLE_OWN;
+}
+
 enum frame_role source_role(struct source *source, uint32_t frame)
 {
 	const struct snap_frame *row = &source->tables->frame[frame];
@@ -119,6 +132,8 @@ enum frame_role source_role(struct source *source, uint32_t frame)
 	*memo = role_by_name(source, row);
 	if (*memo == ROLE_OWN)
 		*memo = role_by_object(source, row->object);
+	if (*memo == ROLE_OWN)
+		*memo = role_in_java(source, row);
 	if (*memo < ROLE_PLUMBING && (is_skipped_frame(source, frame) || is_library_of_runtime(source, row)))
 		*memo = ROLE_PLUMBING;
 	return *memo;

@@ -29,6 +29,7 @@ enum fleet_unjudged {
 	FLEET_UNJUDGED_DROPPED, /* blocks found no room */
 	FLEET_UNJUDGED_UNBORN,	/* births are not known */
 	FLEET_UNJUDGED_DOUBTED, /* the process's own sampler is wrong */
+	FLEET_UNJUDGED_UNCOLLECTED, /* Java has collected its whole heap too seldom */
 	FLEET_UNJUDGED_UNTIMED, /* it is not known when the snapshots were taken, or when the recording began */
 	FLEET_UNJUDGED_PARTS,	/* all snapshots were filtered */
 	FLEET_UNJUDGED_GONE,	/* no file is left */

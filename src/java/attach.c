@@ -59,7 +59,7 @@ int jvm_open_tmp(const struct jvm *jvm, struct reason *why)
 
 enum { CONNECT_ORDER, CONNECT_ANSWER };
 
-/* The rights of root go with the user. Groups are those of no one. */
+/* The rights of root go with the user. It keeps no further groups. */
 static int become_user(const struct jvm *jvm)
 {
 	return setgroups(0, NULL) || setresgid(jvm->gid, jvm->gid, jvm->gid) || setresuid(jvm->uid, jvm->uid, jvm->uid) ? -errno : 0;

@@ -123,7 +123,7 @@ struct hash_head {
 
 #define CHAIN_MAX 256
 
-/* 0: there is none. */
+/* 0: the library has no such symbol. */
 static uint64_t find_symbol(const struct image *image, const char *name)
 {
 	uint32_t hash = gnu_hash_of(name), at, link;

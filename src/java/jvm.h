@@ -3,8 +3,7 @@
 #define ALLOCSNAP_JAVA_JVM_H
 
 /*
- * What a process with a Java virtual machine says about itself, read from outside: nothing in it is changed, and no signal
- * is sent. HotSpot describes its own structures for debuggers (gHotSpotVMStructs, hotspot/share/runtime/vmStructs.cpp): a
+ * A Java virtual machine describes itself, and is read from outside: nothing in the process is changed, and no signal is sent. HotSpot describes its own structures for debuggers (gHotSpotVMStructs, hotspot/share/runtime/vmStructs.cpp): a
  * process without that description is no HotSpot, whatever its files are called.
  *
  * Functions that return int return 0 or a negative errno, with a line in *why. Their lines need no "process N" in front.

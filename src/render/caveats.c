@@ -121,6 +121,19 @@ bool unseen_heap_warning(const struct snapshot *snapshot, struct reason *ret)
 	return heaps;
 }
 
+bool unjudged_java_warning(const struct snapshot *snapshot, struct reason *ret)
+{
+	uint64_t bytes = snapshot__metadata_u64(snapshot, "java_unjudged_bytes", 0);
+	uint64_t whole = snapshot__metadata_u64(snapshot, "java_whole_gc_count", 0);
+	char size[UNIT_TEXT_MAX];
+
+	if (bytes)
+		reason_set(ret, 0, "left out: %s of Java's objects that no collection of the whole heap has seen yet, so they may be garbage; "
+			   "so far there %s %" PRIu64 " (--java-gc asks for one before each snapshot)", format_size(size, bytes, false),
+			   whole == 1 ? "was" : "were", whole);
+	return bytes;
+}
+
 bool unseen_start_warning(const struct snapshot *snapshot, struct reason *ret)
 {
 	const char *count = snapshot__metadata(snapshot, "unseen_start_count");

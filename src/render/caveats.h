@@ -32,6 +32,9 @@ bool unseen_heap_warning(const struct snapshot *snapshot, struct reason *ret);
 /* The same of blocks from before the hooks of `run --exact` were in. */
 bool unseen_start_warning(const struct snapshot *snapshot, struct reason *ret);
 
+/* Says how many of Java's objects are left out because they may be garbage. */
+bool unjudged_java_warning(const struct snapshot *snapshot, struct reason *ret);
+
 /*
  * Writes why growth from one snapshot to the other cannot be judged: for a time nothing was recorded between them
  * (snapshots_unrecorded()). Returns false if it can.
@@ -48,7 +51,7 @@ bool unrecorded_reason(const struct snapshot *old_snapshot, const struct snapsho
 
 /* ---- of a difference ---- */
 
-#define WARNINGS_MAX 22
+#define WARNINGS_MAX 24
 
 struct warnings {
 	struct reason text[WARNINGS_MAX];

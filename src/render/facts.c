@@ -85,6 +85,7 @@ static const struct sampler_kind {
 	{ "injected", "by an injected sampler" },
 	{ "pools", "by pools of CPython" },
 	{ "go", "by Go's own heap profile" },
+	{ "java", "by an agent in the Java virtual machine" },
 };
 
 static const struct sampler_kind *find_sampler_kind(const struct snapshot *snapshot)
@@ -145,7 +146,7 @@ struct snapshot_facts snapshot_facts(const struct snapshot *snapshot)
 	facts.current_bytes = add_bytes_beyond(facts.current_bytes, bytes);
 	facts.blocks = add_bytes_beyond(tables->trace_nr, blocks);
 	facts.has_peak = snapshot_has_counter(snapshot, "peak_bytes") && !snapshot__metadata(snapshot, "books_bytes") &&
-			 !snapshot_has_pages(snapshot);
+			 !snapshot_has_pages(snapshot) && !snapshot__metadata(snapshot, "java_version");
 	facts.peak_bytes = snapshot__counter(snapshot, "peak_bytes");
 	if (facts.peak_bytes < facts.current_bytes)
 		facts.peak_bytes = facts.current_bytes;

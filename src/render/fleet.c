@@ -219,6 +219,7 @@ static const struct {
 	[FLEET_UNJUDGED_DROPPED] = { "dropped", "with too many dropped blocks" },
 	[FLEET_UNJUDGED_UNBORN] = { "unborn", "without births" },
 	[FLEET_UNJUDGED_DOUBTED] = { "doubted", "whose own sampler is wrong" },
+	[FLEET_UNJUDGED_UNCOLLECTED] = { "uncollected", "whose Java has collected its whole heap too seldom" },
 	[FLEET_UNJUDGED_UNTIMED] = { "untimed", "that do not say when they were recorded" },
 	[FLEET_UNJUDGED_PARTS] = { "parts", "with filtered snapshots only" },
 	[FLEET_UNJUDGED_GONE] = { "gone", "without files" },

@@ -383,6 +383,11 @@ const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged 
 		if (told_samples_doubt(leaks->last, &doubt))
 			snprintf(text, LEAK_UNJUDGED_MAX, "%.500s", doubt.text);
 		return text;
+	case LEAK_UNJUDGED_UNCOLLECTED:
+		snprintf(text, LEAK_UNJUDGED_MAX, "Java has %s collected its whole heap while it was observed, and what it has not collected may be "
+			 "garbage: observe longer, or with --java-gc, for which the program stands still at each snapshot",
+			 snapshot__metadata_u64(leaks->last, "java_whole_gc_count", 0) ? "only once" : "never");
+		return text;
 	case LEAK_UNJUDGED_GAPS:
 		snprintf(text, LEAK_UNJUDGED_MAX, "nothing was recorded in %s: frees were missed; record with --inject or "
 			 "--sample instead of --max-overhead", gaps_text(gaps, leaks->last));
@@ -424,8 +429,8 @@ static const char *const leak_hint[LEAK_HINT_NR] = {
 	[LEAK_RUNTIME_JAVASCRIPT] = "JavaScript calls what leaks. It is native memory, as of Buffers, which 'node --heap-prof' does "
 				    "not show: start it with 'node --perf-basic-prof --interpreted-frames-native-stack', and "
 				    "rows name its functions",
-	[LEAK_RUNTIME_JAVA] = "Java code calls what leaks: 'jcmd PID GC.class_histogram' counts its objects; a profiler of "
-			      "the Java virtual machine shows its lines",
+	[LEAK_RUNTIME_JAVA] = "Java code calls what leaks: 'leaks PID --domain java' judges its objects, with Java's lines; "
+			      "'census --java live PID' counts them by class",
 };
 
 unsigned int leak_answer_hints(const struct leak_answer *answer)

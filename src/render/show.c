@@ -213,6 +213,8 @@ static void put_unseen_start(struct emitter *out, const struct snapshot *snapsho
 {
 	struct reason line;
 
+	if (unjudged_java_warning(snapshot, &line))
+		emit_line(out, "  %s", line.text);
 	if (unseen_start_warning(snapshot, &line))
 		emit_line(out, "  %s", line.text);
 }

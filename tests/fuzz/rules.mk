@@ -2,7 +2,7 @@
 # Fuzzing what reads files and command lines; clang's libFuzzer with ASan and UBSan.
 
 FUZZ         := .output/fuzz
-FUZZERS      := snapshot json filter cfi elf answer user_allocators profile go_table perf_map go_profile
+FUZZERS      := snapshot json filter cfi elf answer user_allocators profile go_table perf_map go_profile java_samples
 FUZZ_SECONDS ?= 600
 FUZZ_CFLAGS  := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall -Iinclude -Isrc -Ibpf \
 		-DSNAP_ALWAYS_BYTES=1048576 -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
@@ -37,6 +37,7 @@ $(FUZZ)/fuzz-cfi: $(call fuzz_obj,$(wildcard src/unwind/*.c))
 $(FUZZ)/fuzz-elf $(FUZZ)/fuzz-user_allocators: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c))
 $(FUZZ)/fuzz-go_table: $(call fuzz_obj,src/symbols/go_table.c $(wildcard src/elf/*.c))
 $(FUZZ)/fuzz-go_profile: $(call fuzz_obj,$(wildcard src/go/*.c))
+$(FUZZ)/fuzz-java_samples: $(call fuzz_obj,src/java/samples_reader.c src/java/type_name.c)
 $(FUZZ)/fuzz-perf_map: $(call fuzz_obj,src/symbols/perf_map.c)
 # All of the sandbox but the process at its other end.
 $(FUZZ)/fuzz-answer: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c src/symbols/*.c src/unwind/*.c) \

@@ -35,6 +35,7 @@ runs_of() {
 	go_table) echo 4000 ;;
 	perf_map) echo 20000 ;;
 	go_profile) echo 10000 ;;
+	java_samples) echo 3000 ;;
 	esac
 }
 

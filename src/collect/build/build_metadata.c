@@ -453,19 +453,21 @@ static int describe_unrecorded(struct snapshot_builder *builder, const struct ta
 		RUNTIME_HEAPS(X)
 #undef X
 	};
-	uint64_t heaps = 0, known = 0; /* known: there is a source for them */
+	uint64_t heaps = 0, known = 0; /* known: a source says what is missing */
 	uint32_t nameless = 0; /* domains */
 	char text[1024];
 	size_t len = 0;
 
 	find_heaps(&target->mappings, &heaps, &nameless);
-	for (const struct block_source *const *at = source; *at; at++)
-		known |= (*at)->trait;
+	for (const struct block_source *const *at = source; *at; at++) {
+		known |= (*at)->unrecorded ? (*at)->trait : 0;
+		heaps &= (*at)->trait && (*at)->is_used(target) ? ~(*at)->trait : UINT64_MAX;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (heaps & ~known & rows[i].bit)
 			len = add_heap_row(text, len, rows[i].text, "");
 	for (; *source; source++)
-		if (heaps & (*source)->trait && !(*source)->is_used(target))
+		if (heaps & (*source)->trait && (*source)->unrecorded)
 			len = add_heap_row(text, len, (*source)->unrecorded, "");
 	for (uint32_t domain = 0; nameless >> domain; domain++)
 		if (nameless >> domain & 1)

@@ -236,6 +236,8 @@ static int add_source_frame(struct assembly *assembly, uint64_t word)
 		if (!(*source)->frame)
 			continue;
 		err = (*source)->frame(assembly->target, assembly->builder, word, &id);
+		if (err == -EAGAIN)
+			continue;
 		return err == -ENOENT ? add_stand_in(assembly, (*source)->unknown_frame) :
 					err ?: array_push(&assembly->frames, frame, id);
 	}

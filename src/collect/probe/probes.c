@@ -34,6 +34,7 @@ static bool is_wanted_site(uint32_t domains, const struct probe_site *site, cons
 		[DOMAIN_MIMALLOC] = COLLECTOR_MALLOC | COLLECTOR_MIMALLOC,
 		[DOMAIN_PYTHON] = COLLECTOR_PYTHON,
 		[DOMAIN_GO] = 0, /* no function has such blocks */
+		[DOMAIN_JAVA] = COLLECTOR_JAVA,
 	};
 	const char *name = allocator_of(object->path)->name;
 

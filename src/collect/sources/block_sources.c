@@ -25,7 +25,8 @@ static int attach_heap(struct collector *collector, struct target *target, struc
 static const struct block_source heap_source = { .attach = attach_heap };
 
 const struct block_source *const block_sources[] = {
-	&sampler_source, &malloc_books_source, &python_source, &go_source, &user_allocator_source, &page_source, &heap_source, NULL,
+	&sampler_source, &malloc_books_source, &java_source, &python_source, &go_source, &user_allocator_source, &page_source,
+	&heap_source, NULL,
 };
 
 #define FOR_EACH_SOURCE(source, does) \

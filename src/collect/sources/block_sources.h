@@ -25,6 +25,7 @@ struct source_state {
 	struct injections injections;
 	struct all_python_books python_books;
 	struct all_pages pages;
+	struct java_loader *java_loader; /* with the domain java */
 	bool is_interval_noted; /* a note named a process whose sampler's interval cannot be written */
 };
 
@@ -32,7 +33,8 @@ struct source_state {
  * The functions of the allocators of --probe are probed with the heap's (probes_attach()): user_allocator_source reports
  * what happened to them, as the user may have misspelt a name.
  */
-extern const struct block_source sampler_source, malloc_books_source, python_source, go_source, user_allocator_source, page_source;
+extern const struct block_source sampler_source, malloc_books_source, java_source, python_source, go_source,
+	user_allocator_source, page_source;
 
 /* Ends with NULL. */
 extern const struct block_source *const block_sources[];

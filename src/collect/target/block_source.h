@@ -31,7 +31,7 @@ struct block_source {
 	const char *domain;  /* the name of its blocks' domain; NULL: its blocks are of the heap's domains */
 	uint32_t domain_bit; /* of enum collector_domains; 0: the heap's */
 	uint64_t trait;	     /* TRAIT_BIT() of files of processes that it may serve; 0: of any */
-	const char *unrecorded; /* what is missing in such a process if the source is not used */
+	const char *unrecorded; /* what is missing in such a process if the source is not used; NULL: a row of RUNTIME_HEAPS */
 
 	/* The recording. */
 	int (*choose)(struct collector *collector, struct reason *why); /* from the options, which it may complete */
@@ -70,6 +70,7 @@ struct block_source {
 	bool (*is_estimated)(const struct target *target, const struct settings *settings);
 	bool (*names_rate)(const struct target *target); /* describe() says how samples were taken */
 	int (*look_up)(struct target *target); /* names of the frames in its tracebacks */
+	/* -EAGAIN: another source made the word; -ENOENT: the frame is not known. */
 	int (*frame)(struct target *target, struct snapshot_builder *builder, uint64_t word, uint32_t *ret_id);
 	const char *unknown_frame; /* stands for frames of which frame() says -ENOENT */
 	int (*describe)(struct snapshot_builder *builder, const struct target *target, const struct settings *settings);

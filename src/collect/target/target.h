@@ -132,6 +132,12 @@ struct target_go {
 	struct go_heap *heap; /* the source's; NULL: it was not looked at */
 };
 
+/* An agent in its Java virtual machine (sources/java_source.c). */
+struct java_recording;
+struct target_java {
+	struct java_recording *state; /* the source's; NULL: it has none */
+};
+
 /* Counts of what the loader could not record of a process; the kernel counts its own losses in the accounting. */
 struct target_losses {
 	uint64_t children_dropped_nr; /* children that could not be followed for lack of memory */
@@ -165,6 +171,7 @@ struct target {
 	struct target_heap_books heap_books;
 	struct target_pages pages;
 	struct target_go go;
+	struct target_java java;
 	struct late_functions late;
 	struct target_budget budget;
 	struct link_walks walks;

@@ -147,5 +147,5 @@ Test(render_fleet, prints_lines_that_leak_together)
 	       "    30.0 KiB/min  new\\x1b[2J at a\\x0a.c:3 ← parse\\x1b at order.c:7 ← main at main.c:70\n"
 	       "        50 of 50 blocks older than 5.0 s are live, born in each eighth of the time; nothing from here was\n"
 	       "        freed so far: a leak, or something that takes more than 60 s to fill\n"
-	       "hint: Java code calls what leaks: 'jcmd PID GC.class_histogram' counts its objects; a profiler of the Java virtual machine shows its lines\n");
+	       "hint: Java code calls what leaks: 'leaks PID --domain java' judges its objects, with Java's lines; 'census --java live PID' counts them by class\n");
 }
