@@ -205,6 +205,26 @@ static void emit_python_view(struct emitter *out, const struct diagnosed_python 
 	emit_end(out);
 }
 
+static void emit_java(struct emitter *out, const struct diagnosed_java *java)
+{
+	char version[32] = "Java";
+
+	if (!java->is_there)
+		return;
+	if (java->version)
+		snprintf(version, sizeof(version), "Java %" PRIu32, java->version);
+	if (*java->why_not.text)
+		emit_line(out, "  %-*s %s: --domain java would be refused: %s", NAME_WIDTH, "java", version, java->why_not.text);
+	else
+		emit_line(out, "  %-*s %s: --domain java loads an agent", NAME_WIDTH, "java", version);
+	emit_object(out, "java");
+	emit_bool(out, "records", !*java->why_not.text);
+	if (java->version)
+		emit_uint(out, "version", java->version);
+	emit_known(out, "why", java->why_not.text);
+	emit_end(out);
+}
+
 static void emit_places(struct emitter *out, const struct diagnosed_process *process)
 {
 	char text[256] = "";
@@ -291,6 +311,7 @@ static void emit_identity(struct emitter *out, const struct diagnosed_process *p
 	emit_runtimes(out, process);
 	emit_python_view(out, &process->python);
 	emit_go(out, &process->go);
+	emit_java(out, &process->java);
 	emit_places(out, process);
 	emit_names(out, process);
 	if (!process->probe_nr)

@@ -160,6 +160,8 @@ static enum leak_untraced untraced_kind(const struct leaks *leaks)
 		return LEAK_UNTRACED_LARGE_OBJECTS;
 	if (snapshot__domain_name(leaks->last, DOMAIN_PYTHON) && !has_heap_beside(leaks->last))
 		return LEAK_UNTRACED_PYTHONS_HEAP;
+	if (snapshot__domain_name(leaks->last, DOMAIN_JAVA))
+		return LEAK_UNTRACED_JAVA;
 	if (runs_python(leaks) && !snapshot_samples_pools(leaks->last))
 		return LEAK_UNTRACED_SMALL_OBJECTS;
 	return snapshot__metadata(leaks->last, "unrecorded") ? LEAK_UNTRACED_NAMED : LEAK_UNTRACED_UNKNOWN;

@@ -69,6 +69,7 @@ enum leak_untraced {
 	LEAK_UNTRACED_NAMED,	     /* the metadata `unrecorded` names it */
 	LEAK_UNTRACED_SMALL_OBJECTS, /* Python's, in its arenas, of which only the C heap is recorded */
 	LEAK_UNTRACED_LARGE_OBJECTS, /* Python's, of which only pools of small objects are recorded */
+	LEAK_UNTRACED_JAVA,	     /* all but Java's living objects */
 	LEAK_UNTRACED_PYTHONS_HEAP,  /* what C code takes from the heap, in a Python of which only objects are recorded */
 	LEAK_UNTRACED_NR,
 };

@@ -390,7 +390,7 @@ static void count_judged(const struct java_slot *slot)
 {
 	uint64_t bytes = java_sample_bytes(slot->size, HEAD->interval);
 
-	NODES[slot->node].count += (bytes + slot->size / 2) / (slot->size ?: 1);
+	NODES[slot->node].count += java_sample_count(slot->size, bytes);
 	NODES[slot->node].bytes += bytes;
 }
 
@@ -555,6 +555,7 @@ static void run_agent(void *env, void *jni, void *argument)
 		HEAD->cost_ns += more_ns;
 		unlock();
 		HEAD->gc_nr = __atomic_load_n(&collected_nr, __ATOMIC_ACQUIRE);
+		__atomic_fetch_add(&HEAD->looks, 1, __ATOMIC_SEQ_CST);
 		CALL(nanosleep, &tick, NULL, 0);
 	}
 	end_work(jni);

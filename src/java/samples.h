@@ -36,6 +36,7 @@ struct java_head {
 	uint64_t interval; /* mean distance of samples in bytes */
 	uint64_t begun_ns; /* CLOCK_MONOTONIC of the process */
 	uint64_t gc_nr;	   /* collections since it began, */
+	uint64_t looks;	   /* how often the agent has looked whether there was a collection, and swept then */
 	uint64_t sweeps;   /* odd: the agent is looking which objects live */
 	uint64_t swept_nr; /* of these, the last one after which the agent has looked which objects live */
 	uint64_t whole_nr;  /* collections of the whole heap, and of what was born before this time: it lives if it is still there */
@@ -62,7 +63,10 @@ struct java_slot {
 	uint32_t tid, survived;
 };
 
-/* Sums of the objects of a stack that a collection has judged: those that have died, and those that have survived one. */
+/*
+ * Sums of the objects of a stack that a collection has judged: those that have died, and those that have
+ * survived one. count: of java_sample_count().
+ */
 struct java_node {
 	uint32_t parent, frame;
 	uint64_t count, bytes;
@@ -120,6 +124,14 @@ static inline uint64_t java_sample_bytes(uint64_t size, uint64_t interval)
 	while (halvings--)
 		part *= 2 - part;
 	return part > 0 ? (uint64_t)((double)size / part + 0.5) : size;
+}
+
+/* Objects that a sample stands for, in parts of JAVA_COUNT_PARTS. */
+#define JAVA_COUNT_PARTS 1024
+
+static inline uint64_t java_sample_count(uint64_t size, uint64_t bytes)
+{
+	return size ? (bytes * JAVA_COUNT_PARTS + size / 2) / size : 0;
 }
 
 #endif

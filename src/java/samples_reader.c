@@ -192,16 +192,19 @@ int java_samples__read(struct java_samples *samples)
 	return err;
 }
 
-bool java_samples__await_sweep(struct java_samples *samples, uint64_t until_ns)
+/* A look may have begun before. */
+int java_samples__await_look(struct java_samples *samples, uint64_t until_ns)
 {
-	const uint64_t before = samples->head.swept_nr;
-	int err = 0;
+	int err = java_samples__read(samples);
+	const uint64_t before = samples->head.looks;
 
-	while (!err && samples->head.swept_nr <= before && monotonic_now_ns() < until_ns && !java_samples__has_ended(samples)) {
+	while (!err && samples->head.looks < before + 2 && !java_samples__has_ended(samples)) {
+		if (monotonic_now_ns() >= until_ns)
+			return -ETIMEDOUT;
 		poll(NULL, 0, 10 * SWEEP_MS);
 		err = java_samples__read(samples);
 	}
-	return !err && samples->head.swept_nr > before;
+	return err ?: samples->head.looks < before + 2 ? -ESRCH : 0;
 }
 
 const struct java_head *java_samples__head(const struct java_samples *samples)

@@ -33,8 +33,8 @@ bool java_samples__has_ended(const struct java_samples *samples);
 /* Reads all again. After an error there is nothing. */
 int java_samples__read(struct java_samples *samples);
 
-/* Waits until the agent has looked which objects live, after another collection than at the last reading; and reads. */
-bool java_samples__await_sweep(struct java_samples *samples, uint64_t until_ns);
+/* Waits until the agent has looked once more which objects live, and reads. -ETIMEDOUT; -ESRCH: the agent has ended its work. */
+int java_samples__await_look(struct java_samples *samples, uint64_t until_ns);
 
 /* As it was last read. */
 const struct java_head *java_samples__head(const struct java_samples *samples);

@@ -333,6 +333,8 @@ const char *untraced_words(const struct untraced_growth *growth)
 						"arenas, and with PYTHONMALLOC=malloc in its environment each object is traced",
 		[LEAK_UNTRACED_LARGE_OBJECTS] = "only small objects of Python are recorded: '--sample pools,large' traces its "
 						"larger ones, too, '--domain malloc' what its libraries allocate",
+		[LEAK_UNTRACED_JAVA] = "only Java's living objects are traced: it may be garbage and free room in Java's heap, or native "
+				       "memory, which '--domain malloc' traces",
 		[LEAK_UNTRACED_PYTHONS_HEAP] = "only Python's objects are recorded: '--domain malloc' traces what C code takes "
 					       "from the heap; 'census' shows how full Python's arenas are",
 	};

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/privileges.h"
 #include "inject/inject.h"
+#include "java/jvm.h"
 #include "process/proc.h"
 #include "collect/python/target_python.h"
 #include "collect/recording/load.h"
@@ -265,6 +266,17 @@ static bool uses_python_malloc(pid_t pid)
 	return says;
 }
 
+static void diagnose_java(pid_t pid, struct diagnosed_java *ret)
+{
+	struct jvm jvm = {};
+	int err = jvm_look(pid, &jvm, &ret->why_not);
+
+	ret->is_there = !err || err == -ENOTSUP;
+	ret->version = jvm.version;
+	if (!err)
+		jvm_check_agent(&jvm, &ret->why_not);
+}
+
 static int read_identity(struct diagnosed_process *process)
 {
 	uint64_t kib = 0, kernel_thread = 0, tgid;
@@ -283,6 +295,7 @@ static int read_identity(struct diagnosed_process *process)
 	process->in_mount_namespace = is_in_other_namespace(pid, "ns/mnt");
 	process->in_root = is_in_other_namespace(pid, "root/.");
 	process->python_malloc = uses_python_malloc(pid);
+	diagnose_java(pid, &process->java);
 	process->comm = proc_text(pid, "comm");
 	process->exe = proc_link(pid, "exe");
 	return process->comm && process->exe ? 0 : -ENOMEM;

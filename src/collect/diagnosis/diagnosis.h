@@ -124,6 +124,13 @@ struct diagnosed_python {
 	const char *why_not; /* or NULL */
 };
 
+/* A Java virtual machine in the process, and whether --domain java could load an agent into it. */
+struct diagnosed_java {
+	bool is_there;
+	uint32_t version; /* 0: older than 11, or not known */
+	struct reason why_not; /* "": it could */
+};
+
 struct diagnosed_process {
 	pid_t pid;
 	char *comm, *exe;
@@ -135,6 +142,7 @@ struct diagnosed_process {
 	bool python_malloc;  /* PYTHONMALLOC=malloc is in its environment */
 	struct diagnosed_python python;
 	struct go_look go;
+	struct diagnosed_java java;
 	uint64_t traits;     /* of all files */
 	uint64_t code_bytes; /* bytes of code in no file: made at run time */
 	bool has_perf_map;   /* that names it (process/made_code.h) */

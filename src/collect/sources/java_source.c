@@ -179,7 +179,7 @@ static uint64_t keep_java(struct collector *collector)
 
 /* ---- a pass ---- */
 
-#define SWEEP_NS (5 * SECOND_NS) /* the agent looks several times a second */
+#define LOOK_NS (10 * SECOND_NS) /* the agent looks several times a second */
 
 /* An object that was born before, and is still there when the agent has looked, lives. */
 static void collect_java(struct collector *collector, struct target *target)
@@ -187,14 +187,15 @@ static void collect_java(struct collector *collector, struct target *target)
 	struct java_recording *state = target->java.state;
 	uint64_t now_ns = monotonic_now_ns();
 	struct reason why = {};
-	int err = java_samples__read(state->samples) ?: java_loader__collect(collector->sources->java_loader, target->identity.pid, &why);
+	int err = java_loader__collect(collector->sources->java_loader, target->identity.pid, &why) ?:
+		  java_samples__await_look(state->samples, monotonic_now_ns() + LOOK_NS);
 
-	if (!err && java_samples__await_sweep(state->samples, monotonic_now_ns() + SWEEP_NS)) {
+	if (!err) {
 		state->forced_ns = now_ns;
 		state->forced_nr++;
-	} else if (err != -ESRCH) {
+	} else if (!target__is_over(target)) {
 		notes_add(&collector->notes, "process %d (%s): it has not collected its heap: %s", target->identity.pid, target->identity.comm,
-			  err ? why.text : "the agent has not seen a collection");
+			  *why.text ? why.text : strerror(-err));
 	}
 }
 
@@ -212,7 +213,7 @@ struct java_pass {
 	struct collector *collector;
 	struct target *target;
 	uint64_t image, now_ns;
-	uint64_t live_nr, live_bytes;
+	uint64_t live_nr, live_bytes; /* numbers of objects are in parts (java_sample_count()) */
 	struct node_pass {
 		bool is_live;
 		uint64_t survived_nr, survived_bytes; /* objects that the sums have, and that may be garbage */
@@ -256,7 +257,7 @@ static int join_sample(void *pass_, const struct java_sample *sample)
 		.weight = sample->bytes,
 	};
 
-	uint64_t nr = (sample->bytes + sample->size / 2) / sample->size;
+	uint64_t nr = java_sample_count(sample->size, sample->bytes);
 
 	if (sample->size < options->min_size || (options->max_size && sample->size > options->max_size))
 		return 0;
@@ -286,6 +287,11 @@ static int add_java_stack(const struct java_pass *pass, uint32_t node, const str
 	return map_copy_add(&pass->collector->pass.drain.tracebacks, &id, &traceback);
 }
 
+static uint64_t whole_objects(uint64_t parts)
+{
+	return (parts + JAVA_COUNT_PARTS / 2) / JAVA_COUNT_PARTS;
+}
+
 /* The sums of a node are of all its objects that a collection, if only a young one, has judged. */
 static int add_java_stacks(const struct java_pass *pass, struct churn *ret_all)
 {
@@ -297,7 +303,7 @@ static int add_java_stacks(const struct java_pass *pass, struct churn *ret_all)
 		uint64_t nr, bytes;
 
 		java_samples__node_sums(samples, node, &nr, &bytes);
-		churn.allocations = nr > pass->node[node].survived_nr ? nr - pass->node[node].survived_nr : 0;
+		churn.allocations = nr > pass->node[node].survived_nr ? whole_objects(nr - pass->node[node].survived_nr) : 0;
 		churn.allocated_bytes = bytes > pass->node[node].survived_bytes ? bytes - pass->node[node].survived_bytes : 0;
 		*ret_all = churn_sum(ret_all, &churn);
 		if (churn.allocations || pass->node[node].is_live)
@@ -308,13 +314,13 @@ static int add_java_stacks(const struct java_pass *pass, struct churn *ret_all)
 
 static void count_java(struct target *target, const struct java_pass *pass, const struct churn *all)
 {
-	uint64_t *counter = target->drained.account.counter;
+	uint64_t *counter = target->drained.account.counter, live_nr = whole_objects(pass->live_nr);
 
 	counter[COUNTER_allocations] += all->allocations;
 	counter[COUNTER_allocated_bytes] += all->allocated_bytes;
-	counter[COUNTER_current_blocks] += pass->live_nr;
+	counter[COUNTER_current_blocks] += live_nr;
 	counter[COUNTER_current_bytes] += pass->live_bytes;
-	counter[COUNTER_frees] += all->allocations > pass->live_nr ? all->allocations - pass->live_nr : 0;
+	counter[COUNTER_frees] += all->allocations > live_nr ? all->allocations - live_nr : 0;
 	counter[COUNTER_freed_bytes] += all->allocated_bytes > pass->live_bytes ? all->allocated_bytes - pass->live_bytes : 0;
 	counter[COUNTER_peak_bytes] = counter[COUNTER_peak_blocks] = 0;
 	target->drained.cost.cost_ns += java_samples__head(target->java.state->samples)->cost_ns;
@@ -412,7 +418,7 @@ static int describe_java(struct snapshot_builder *builder, const struct target *
 		{ "java_gc_count", head ? head->gc_nr : 0 },
 		{ "java_whole_gc_count", head ? head->whole_nr + state->forced_nr : 0 },
 		{ "java_sample_count", head ? head->taken : 0 },
-		{ "java_unjudged_count", state ? state->unjudged_nr : 0 },
+		{ "java_unjudged_count", state ? whole_objects(state->unjudged_nr) : 0 },
 		{ "java_unjudged_bytes", state ? state->unjudged_bytes : 0 },
 	};
 	int err;
