@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/idmap.h"
+#include "base/privileges.h"
 #include "base/reason.h"
 #include "helper/helper.h"
 #include "java/attach.h"
@@ -232,6 +234,14 @@ static int serve_loads(void *self, int recorder)
 	return 0;
 }
 
+/* For the /tmp of the process, its descriptors, the signal, and the user of the connection. */
+static int keep_rights_to_load(void)
+{
+	capabilities_keep(CAPABILITY(CAP_CHOWN) | CAPABILITY(CAP_DAC_OVERRIDE) | CAPABILITY(CAP_DAC_READ_SEARCH) | CAPABILITY(CAP_FOWNER) |
+			  CAPABILITY(CAP_KILL) | CAPABILITY(CAP_SETGID) | CAPABILITY(CAP_SETUID) | CAPABILITY(CAP_SYS_PTRACE));
+	return 0;
+}
+
 struct java_loader *java_loader__open(void)
 {
 	struct java_loader *loader = calloc(1, sizeof(*loader));
@@ -239,6 +249,7 @@ struct java_loader *java_loader__open(void)
 		.name = "allocsnap-java",
 		.shown = "allocsnap: talks to Java virtual machines",
 		.has_own_session = true,
+		.give_up = keep_rights_to_load,
 		.work = serve_loads,
 	}, &loader->helper) : -ENOMEM;
 

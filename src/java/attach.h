@@ -20,7 +20,7 @@
 #include "java/jvm.h"
 
 #define JVM_ARGUMENTS 3
-#define JVM_ANSWER_MAX (4u << 20)
+#define JVM_ANSWER_MAX (32u << 20)
 
 struct jvm_command {
 	const char *name, *argument[JVM_ARGUMENTS]; /* NULL: "" */
