@@ -13,7 +13,7 @@ UNWIND_BENCH := $(addprefix /usr/lib/x86_64-linux-gnu/,libc.so.6 libstdc++.so.6 
 UNWIND_AIMS  := "aims: libc in 10 ms, 30 million rows in 15 s, 6 bytes a row"
 
 .PHONY: bench bench-peers bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet
-.PHONY: bench-go bench-pairs bench-exact bench-servers bench-cluster bench-history bench-python bench-rows bench-consumers bench-budget bench-sampler
+.PHONY: bench-go bench-java bench-pairs bench-exact bench-servers bench-cluster bench-history bench-python bench-rows bench-consumers bench-budget bench-sampler
 
 bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-pairs bench-programs bench-fleet bench-consumers bench-budget bench-sampler bench-stops	## how long questions take, and CPython; what recording costs
 	$(Q)$(PYTHON) bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
@@ -127,6 +127,9 @@ $(OUT)/bench/fault_target.o: ALL_CFLAGS += -fomit-frame-pointer -fno-optimize-si
 
 bench-pages: $(BIN) $(BENCH)/fault_target	## what recording resident memory costs: a page fault, programs that grow (as root)
 	$(Q)$(PYTHON) bench/pages.py $(abspath $(BIN)) $(abspath $(BENCH))
+
+bench-java: $(BIN)	## what the agent of --domain java costs (as root)
+	$(Q)$(PYTHON) bench/java.py $(abspath $(BIN)) tests/workloads/Leak.java
 
 bench-budget: $(BIN) workloads	## what a budget allows and costs, and whether sums stay true (as root)
 	$(Q)$(PYTHON) bench/budget.py $(abspath $(BIN)) $(abspath $(OUT)/workloads)

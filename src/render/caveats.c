@@ -128,9 +128,8 @@ bool unjudged_java_warning(const struct snapshot *snapshot, struct reason *ret)
 	char size[UNIT_TEXT_MAX];
 
 	if (bytes)
-		reason_set(ret, 0, "left out: %s of Java's objects that no collection of the whole heap has seen yet, so they may be garbage; "
-			   "so far there %s %" PRIu64 " (--java-gc asks for one before each snapshot)", format_size(size, bytes, false),
-			   whole == 1 ? "was" : "were", whole);
+		reason_set(ret, 0, "left out: %s of Java's objects that no collection of the whole heap has seen yet, so they may be garbage%s",
+			   format_size(size, bytes, false), whole ? "" : ": there was no such collection; --java-gc asks for one before each snapshot");
 	return bytes;
 }
 
