@@ -116,13 +116,13 @@ static void unlock(void)
 
 /* ---- texts ---- */
 
-static uint64_t mix(uint64_t hash, uint64_t more)
+static uint64_t mix_hash(uint64_t hash, uint64_t more)
 {
 	hash = (hash ^ more) * UINT64_C(0x9e3779b97f4a7c15);
 	return hash ^ hash >> 29;
 }
 
-static bool is_same_text(uint32_t at, const char *text, uint32_t bytes)
+static bool has_same_bytes(uint32_t at, const char *text, uint32_t bytes)
 {
 	const char *there = file + JAVA_TEXTS_AT + at;
 
@@ -134,7 +134,7 @@ static bool is_same_text(uint32_t at, const char *text, uint32_t bytes)
 	return true;
 }
 
-static uint32_t add_text(const char *text, uint32_t bytes)
+static uint32_t write_new_text(const char *text, uint32_t bytes)
 {
 	uint32_t at = HEAD->text_bytes, room = (sizeof(uint16_t) + bytes + 7) & ~7u;
 	char *to = file + JAVA_TEXTS_AT + at;
@@ -156,15 +156,15 @@ static uint32_t place_of_text(const char *text)
 	uint64_t hash = 0;
 
 	for (; text && text[bytes] && bytes < JAVA_TEXT_MOST; bytes++)
-		hash = mix(hash, (uint8_t)text[bytes]);
+		hash = mix_hash(hash, (uint8_t)text[bytes]);
 	if (!bytes)
 		return 0;
 	for (uint64_t at = hash;; at++) {
 		uint32_t *place = &own->text[at % TABLE(TEXTS)];
 
 		if (!*place)
-			*place = add_text(text, bytes);
-		if (!*place || is_same_text(*place, text, bytes))
+			*place = write_new_text(text, bytes);
+		if (!*place || has_same_bytes(*place, text, bytes))
 			return *place;
 	}
 }
@@ -206,7 +206,7 @@ static int32_t line_of(void *method, int64_t location)
 }
 
 /* The method is on the stack, so its class is loaded. */
-static struct java_frame name_frame(void *jni, void *method, int64_t location)
+static struct java_frame describe_frame(void *jni, void *method, int64_t location)
 {
 	struct java_frame frame = { .line = line_of(method, location) };
 	void *class = NULL, *loader = NULL;
@@ -232,9 +232,9 @@ static struct java_frame name_frame(void *jni, void *method, int64_t location)
 }
 
 /* Where the frame of these two numbers is, or would be. */
-static struct known_frame *find_frame(uint64_t method, uint64_t location)
+static struct known_frame *find_known_frame(uint64_t method, uint64_t location)
 {
-	uint64_t at = mix(mix(0, method), location);
+	uint64_t at = mix_hash(mix_hash(0, method), location);
 	struct known_frame *known;
 
 	for (;; at++) {
@@ -244,7 +244,7 @@ static struct known_frame *find_frame(uint64_t method, uint64_t location)
 	}
 }
 
-static uint32_t add_frame(struct known_frame *known, uint64_t method, uint64_t location, const struct java_frame *frame)
+static uint32_t write_new_frame(struct known_frame *known, uint64_t method, uint64_t location, const struct java_frame *frame)
 {
 	uint32_t id = HEAD->frame_nr;
 
@@ -262,13 +262,13 @@ static bool has_frame_room(void)
 
 static uint32_t frame_of_method(void *jni, void *method, int64_t location)
 {
-	struct known_frame *known = find_frame((uintptr_t)method, location);
+	struct known_frame *known = find_known_frame((uintptr_t)method, location);
 	struct java_frame frame;
 
 	if (known->id || !has_frame_room())
 		return known->id;
-	frame = name_frame(jni, method, location);
-	return add_frame(known, (uintptr_t)method, location, &frame);
+	frame = describe_frame(jni, method, location);
+	return write_new_frame(known, (uintptr_t)method, location, &frame);
 }
 
 /* No method has this location. */
@@ -277,18 +277,18 @@ static uint32_t frame_of_method(void *jni, void *method, int64_t location)
 static uint32_t frame_of_type(void *class)
 {
 	struct java_frame frame = { .class = place_of_class(class), .line = -1, .is_type = 1 };
-	struct known_frame *known = find_frame(frame.class, OF_TYPE);
+	struct known_frame *known = find_known_frame(frame.class, OF_TYPE);
 
-	return known->id || !has_frame_room() ? known->id : add_frame(known, frame.class, OF_TYPE, &frame);
+	return known->id || !has_frame_room() ? known->id : write_new_frame(known, frame.class, OF_TYPE, &frame);
 }
 
 /* ---- stacks ---- */
 
-static uint32_t child_of(uint32_t parent, uint32_t frame)
+static uint32_t child_node(uint32_t parent, uint32_t frame)
 {
 	uint32_t id;
 
-	for (uint64_t at = mix(mix(1, parent), frame);; at++) {
+	for (uint64_t at = mix_hash(mix_hash(1, parent), frame);; at++) {
 		uint32_t *node = &own->node[at % TABLE(JAVA_NODES)];
 
 		if (*node && (NODES[*node].parent != parent || NODES[*node].frame != frame))
@@ -314,15 +314,15 @@ static uint32_t node_of_stack(void *jni, void *class)
 		 JAVA_STACK_MAX + 1, own->stack, &nr);
 	node = nr > JAVA_STACK_MAX ? JAVA_NODE_DEEP : JAVA_NODE_ROOT;
 	for (int32_t i = nr > JAVA_STACK_MAX ? JAVA_STACK_MAX : nr; i-- > 0 && node;)
-		node = child_of(node, frame_of_method(jni, own->stack[i].method, own->stack[i].location));
-	node = node ? child_of(node, frame_of_type(class)) : 0;
+		node = child_node(node, frame_of_method(jni, own->stack[i].method, own->stack[i].location));
+	node = node ? child_node(node, frame_of_type(class)) : 0;
 	HEAD->nodes_lost += !node;
 	return node ?: JAVA_NODE_LOST;
 }
 
 /* ---- samples ---- */
 
-static uint32_t take_slot(void)
+static uint32_t take_sample_slot(void)
 {
 	if (own->free_nr)
 		return own->free[--own->free_nr];
@@ -346,7 +346,7 @@ static void write_slot(uint32_t at, struct java_slot slot)
 
 static void keep_sample(void *jni, void *object, void *class, uint64_t size)
 {
-	uint32_t at = take_slot(), born_gc = __atomic_load_n(&collected_nr, __ATOMIC_ACQUIRE);
+	uint32_t at = take_sample_slot(), born_gc = __atomic_load_n(&collected_nr, __ATOMIC_ACQUIRE);
 	void *weak = at < JAVA_SLOTS ? JVM_CALL(jni, JNI_NEW_WEAK_GLOBAL_REF, void *, (void *, void *), object) : NULL;
 
 	HEAD->taken++;

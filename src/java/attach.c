@@ -225,7 +225,7 @@ struct answer {
 };
 
 /* Until it closes the connection. A text that is too long ends it. */
-static int receive_answer(int fd, struct answer *answer, uint64_t until_ns)
+static int receive_jvm_answer(int fd, struct answer *answer, uint64_t until_ns)
 {
 	ssize_t got = 1;
 	int err = 0;
@@ -251,7 +251,7 @@ static int talk(int fd, const struct jvm_command *command, struct answer *answer
 
 	for (int i = 0; i < JVM_ARGUMENTS; i++)
 		err = err ?: send_text(fd, command->argument[i] ?: "", command->until_ns);
-	return err ?: receive_answer(fd, answer, command->until_ns);
+	return err ?: receive_jvm_answer(fd, answer, command->until_ns);
 }
 
 /* The first line is the status of the command: "0" if it has worked. */

@@ -32,7 +32,7 @@ static int read_jvm(pid_t pid, uint64_t address, void *to, size_t bytes)
 #define JVM_NAME_MAX 48
 
 /* Whether this text lies there. */
-static bool is_text_at(pid_t pid, uint64_t address, const char *text)
+static bool is_jvm_text(pid_t pid, uint64_t address, const char *text)
 {
 	char there[JVM_NAME_MAX];
 	size_t bytes = strlen(text) + 1;
@@ -124,7 +124,7 @@ struct hash_head {
 #define CHAIN_MAX 256
 
 /* 0: the library has no such symbol. */
-static uint64_t find_symbol(const struct image *image, const char *name)
+static uint64_t find_jvm_symbol(const struct image *image, const char *name)
 {
 	uint32_t hash = gnu_hash_of(name), at, link;
 	struct hash_head head;
@@ -141,7 +141,7 @@ static uint64_t find_symbol(const struct image *image, const char *name)
 		if (read_jvm(image->pid, buckets + 4ull * head.bucket_nr + 4ull * (at - head.first), &link, sizeof(link)))
 			return 0;
 		if ((link | 1) == (hash | 1) && !read_jvm(image->pid, image->symbols + sizeof(symbol) * at, &symbol, sizeof(symbol)) &&
-		    is_text_at(image->pid, image->strings + symbol.st_name, name))
+		    is_jvm_text(image->pid, image->strings + symbol.st_name, name))
 			return image->base + symbol.st_value;
 		if (link & 1)
 			return 0;
@@ -151,7 +151,7 @@ static uint64_t find_symbol(const struct image *image, const char *name)
 
 static uint64_t value_of_symbol(const struct image *image, const char *name)
 {
-	uint64_t address = find_symbol(image, name), value;
+	uint64_t address = find_jvm_symbol(image, name), value;
 
 	return address && !read_jvm(image->pid, address, &value, sizeof(value)) ? value : 0;
 }
@@ -182,7 +182,7 @@ struct description {
 	uint64_t flag_bytes;
 };
 
-static void note_field(const struct image *image, const struct vm_field *field, bool is_flag, struct description *ret)
+static void note_vm_field(const struct image *image, const struct vm_field *field, bool is_flag, struct description *ret)
 {
 	const struct {
 		bool of_flag;
@@ -198,7 +198,7 @@ static void note_field(const struct image *image, const struct vm_field *field, 
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (rows[i].of_flag == is_flag && is_text_at(image->pid, field->name, rows[i].name))
+		if (rows[i].of_flag == is_flag && is_jvm_text(image->pid, field->name, rows[i].name))
 			*rows[i].to = rows[i].value;
 }
 
@@ -214,11 +214,11 @@ static void read_fields(const struct image *image, uint64_t at, struct descripti
 			return;
 		if (field.type != type) {
 			type = field.type;
-			is_flag = is_text_at(image->pid, type, "JVMFlag");
-			is_version = is_text_at(image->pid, type, "Abstract_VM_Version");
+			is_flag = is_jvm_text(image->pid, type, "JVMFlag");
+			is_version = is_jvm_text(image->pid, type, "Abstract_VM_Version");
 		}
 		if (is_flag || is_version)
-			note_field(image, &field, is_flag, ret);
+			note_vm_field(image, &field, is_flag, ret);
 	}
 }
 
@@ -229,7 +229,7 @@ static void read_types(const struct image *image, uint64_t at, struct descriptio
 	for (int i = 0; i < ENTRIES_MAX && !ret->flag_bytes; i++, at += sizeof(type)) {
 		if (read_jvm(image->pid, at, &type, sizeof(type)) || !type.name)
 			return;
-		if (is_text_at(image->pid, type.name, "JVMFlag"))
+		if (is_jvm_text(image->pid, type.name, "JVMFlag"))
 			ret->flag_bytes = type.bytes;
 	}
 }
@@ -248,7 +248,7 @@ static bool is_flag_set(const struct image *image, const struct description *des
 			return false;
 		memcpy(&text, flag + description->name_offset, sizeof(text));
 		memcpy(&value, flag + description->value_offset, sizeof(value));
-		if (!is_text_at(image->pid, text, name))
+		if (!is_jvm_text(image->pid, text, name))
 			continue;
 		*ret_is_there = !read_jvm(image->pid, value, &is_set, sizeof(is_set));
 		return is_set;
@@ -289,7 +289,7 @@ static int read_description(const struct image *image, struct jvm *ret)
 /* ---- what the kernel says of it ---- */
 
 /* Fields of a line of /proc/PID/status, from the given one on, up to most; the last ones if there are more. */
-static int read_numbers(pid_t pid, const char *field, int base, uint64_t *ret, int most)
+static int read_status_numbers(pid_t pid, const char *field, int base, uint64_t *ret, int most)
 {
 	char *text = proc_read(pid, "status", NULL), *line = text;
 	size_t bytes = strlen(field);
@@ -316,12 +316,12 @@ static int read_status(pid_t pid, struct jvm *ret, struct reason *why)
 {
 	uint64_t uid[4], gid[4], own[32], caught;
 	char *stat = proc_text(pid, "stat"), *state = stat ? strrchr(stat, ')') : NULL;
-	int own_nr = read_numbers(pid, "NSpid", 10, own, ARRAY_SIZE(own));
+	int own_nr = read_status_numbers(pid, "NSpid", 10, own, ARRAY_SIZE(own));
 
 	ret->is_stopped = state && state[1] && strchr("Tt", state[2]);
 	free(stat);
-	if (own_nr < 1 || read_numbers(pid, "Uid", 10, uid, 4) != 4 || read_numbers(pid, "Gid", 10, gid, 4) != 4 ||
-	    read_numbers(pid, "SigCgt", 16, &caught, 1) != 1)
+	if (own_nr < 1 || read_status_numbers(pid, "Uid", 10, uid, 4) != 4 || read_status_numbers(pid, "Gid", 10, gid, 4) != 4 ||
+	    read_status_numbers(pid, "SigCgt", 16, &caught, 1) != 1)
 		return reason_set(why, -ESRCH, "there is no such process");
 	ret->pid = pid;
 	ret->own_pid = own[own_nr - 1];

@@ -5,7 +5,7 @@
 /*
  * The functions of a Java virtual machine that the agent calls, by their place in its tables. The places are part of both
  * specifications, and stay: "JNI Functions", chapter 4 of the Java Native Interface Specification, and "Functions" of the JVM Tool
- * Interface, version 11, which counts from 1. tests/unit/java/java_tables.c compares them with jni.h and jvmti.h of a JDK.
+ * Interface, version 11, which counts from 1. tests/unit/java/java_tables.c compares them with the headers of a JDK.
  */
 
 #include <stdint.h>

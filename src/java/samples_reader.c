@@ -31,7 +31,7 @@ struct java_samples {
 	uint64_t unsound_nr;
 };
 
-static int read_at(int fd, uint64_t at, void *to, size_t bytes)
+static int read_file_at(int fd, uint64_t at, void *to, size_t bytes)
 {
 	ssize_t got = pread(fd, to, bytes, at);
 
@@ -47,13 +47,13 @@ static bool is_head_sound(const struct java_head *head)
 	       head->frame_nr <= JAVA_FRAMES && head->frame_nr >= JAVA_FRAME_FIRST && head->text_bytes <= JAVA_TEXT_BYTES;
 }
 
-static int check_file(int fd, struct java_head *ret)
+static int check_samples_file(int fd, struct java_head *ret)
 {
 	struct stat st;
 
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size != JAVA_FILE_BYTES || (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
 		return -EBADMSG;
-	return read_at(fd, 0, ret, sizeof(*ret)) ?: is_head_sound(ret) ? 0 : -EBADMSG;
+	return read_file_at(fd, 0, ret, sizeof(*ret)) ?: is_head_sound(ret) ? 0 : -EBADMSG;
 }
 
 static int allocate(struct java_samples *samples)
@@ -78,7 +78,7 @@ int java_samples__open(int fd, struct java_samples **ret, struct reason *why)
 		return -ENOMEM;
 	}
 	samples->fd = fd;
-	err = check_file(fd, &head) ?: allocate(samples);
+	err = check_samples_file(fd, &head) ?: allocate(samples);
 	samples->head.interval = head.interval;
 	samples->head.state = head.state;
 	if (err) {
@@ -129,7 +129,7 @@ bool java_samples__has_ended(const struct java_samples *samples)
 {
 	uint32_t state;
 
-	return read_at(samples->fd, offsetof(struct java_head, state), &state, sizeof(state)) || state != JAVA_ON;
+	return read_file_at(samples->fd, offsetof(struct java_head, state), &state, sizeof(state)) || state != JAVA_ON;
 }
 
 /* ---- reading ---- */
@@ -139,11 +139,11 @@ static int read_slots(struct java_samples *samples, uint32_t nr)
 {
 	size_t bytes = nr * sizeof(*samples->slot);
 	uint64_t missing = nr;
-	int err = read_at(samples->fd, JAVA_SLOTS_AT, samples->slot, bytes);
+	int err = read_file_at(samples->fd, JAVA_SLOTS_AT, samples->slot, bytes);
 
 	memset(samples->is_sound, 0, nr);
 	for (int try = 0; try < SLOT_TRIES && missing && !err; try++) {
-		err = read_at(samples->fd, JAVA_SLOTS_AT, samples->again, bytes);
+		err = read_file_at(samples->fd, JAVA_SLOTS_AT, samples->again, bytes);
 		for (uint32_t i = 0; i < nr && !err; i++) {
 			if (samples->is_sound[i])
 				continue;
@@ -160,13 +160,13 @@ static int read_slots(struct java_samples *samples, uint32_t nr)
 /* The agent writes nodes, frames and texts before the slot that names them: their numbers are read after the slots. */
 static int read_once(struct java_samples *samples, struct java_head *before, struct java_head *after)
 {
-	int err = read_at(samples->fd, 0, before, sizeof(*before)) ?: is_head_sound(before) ? 0 : -EBADMSG;
+	int err = read_file_at(samples->fd, 0, before, sizeof(*before)) ?: is_head_sound(before) ? 0 : -EBADMSG;
 
-	err = err ?: read_slots(samples, before->slot_nr) ?: read_at(samples->fd, 0, after, sizeof(*after));
+	err = err ?: read_slots(samples, before->slot_nr) ?: read_file_at(samples->fd, 0, after, sizeof(*after));
 	err = err ?: is_head_sound(after) ? 0 : -EBADMSG;
-	return err ?: read_at(samples->fd, JAVA_NODES_AT, samples->node, after->node_nr * sizeof(*samples->node)) ?:
-		      read_at(samples->fd, JAVA_FRAMES_AT, samples->frame, after->frame_nr * sizeof(*samples->frame)) ?:
-		      read_at(samples->fd, JAVA_TEXTS_AT, samples->text, after->text_bytes);
+	return err ?: read_file_at(samples->fd, JAVA_NODES_AT, samples->node, after->node_nr * sizeof(*samples->node)) ?:
+		      read_file_at(samples->fd, JAVA_FRAMES_AT, samples->frame, after->frame_nr * sizeof(*samples->frame)) ?:
+		      read_file_at(samples->fd, JAVA_TEXTS_AT, samples->text, after->text_bytes);
 }
 
 /* The sums of nodes agree with the slots if the agent has not swept meanwhile. */
@@ -174,7 +174,7 @@ static bool was_swept(const struct java_samples *samples, const struct java_head
 {
 	uint64_t now;
 
-	return before->sweeps & 1 || read_at(samples->fd, offsetof(struct java_head, sweeps), &now, sizeof(now)) || now != before->sweeps;
+	return before->sweeps & 1 || read_file_at(samples->fd, offsetof(struct java_head, sweeps), &now, sizeof(now)) || now != before->sweeps;
 }
 
 int java_samples__read(struct java_samples *samples)
@@ -264,7 +264,7 @@ bool java_samples__stack(const struct java_samples *samples, uint32_t node, stru
 /* ---- names ---- */
 
 /* Not ended by a NUL. *ret_bytes 0: no text. */
-static const char *text_at(const struct java_samples *samples, uint32_t at, size_t *ret_bytes)
+static const char *java_text_at(const struct java_samples *samples, uint32_t at, size_t *ret_bytes)
 {
 	uint16_t bytes = 0;
 
@@ -279,7 +279,7 @@ static const char *text_at(const struct java_samples *samples, uint32_t at, size
 }
 
 /* The package of a class is a folder: "Lcom/acme/Shop$Cart;" in Shop.java is com/acme/Shop.java. */
-static void name_file(const char *class, size_t class_bytes, const char *file, size_t file_bytes, bool is_platform, char *ret, size_t room)
+static void name_java_file(const char *class, size_t class_bytes, const char *file, size_t file_bytes, bool is_platform, char *ret, size_t room)
 {
 	const char *slash = memrchr(class, '/', class_bytes);
 	size_t folder = slash ? slash + 1 - class : 0, skip = folder && *class == 'L';
@@ -300,9 +300,9 @@ bool java_samples__frame(const struct java_samples *samples, uint32_t id, struct
 
 	if (id < JAVA_FRAME_FIRST || id >= samples->head.frame_nr)
 		return false;
-	class = text_at(samples, frame->class, &class_bytes);
-	method = text_at(samples, frame->method, &method_bytes);
-	file = text_at(samples, frame->file, &file_bytes);
+	class = java_text_at(samples, frame->class, &class_bytes);
+	method = java_text_at(samples, frame->method, &method_bytes);
+	file = java_text_at(samples, frame->file, &file_bytes);
 	java_type_name(class, class_bytes, name);
 	if (!*name)
 		snprintf(name, sizeof(name), "<unknown>");
@@ -313,6 +313,6 @@ bool java_samples__frame(const struct java_samples *samples, uint32_t id, struct
 		return true;
 	}
 	snprintf(ret->function, sizeof(ret->function), "%s.%.*s", name, (int)method_bytes, method);
-	name_file(class, class_bytes, file, file_bytes, frame->is_platform, ret->file, sizeof(ret->file));
+	name_java_file(class, class_bytes, file, file_bytes, frame->is_platform, ret->file, sizeof(ret->file));
 	return true;
 }
