@@ -11,9 +11,9 @@ MUTANTS = {
     "helper: the descriptor of an answer of another kind stays open": (
         "src/helper/channel.c", "\tif (err && ret_fd && *ret_fd >= 0)\n\t\tclose(*ret_fd);\n", "",
         "unit helper_channel/leaves_no_descriptor_open_that_nobody_wants"),
-    "java: a walk through nodes may go in circles": (
-        "src/java/samples_reader.c", "node = parent < node ? parent : 0;", "node = parent;",
-        "unit java_samples/circles_of_nodes_end"),
+    "java: a sample that is being written counts": (
+        "src/java/samples_reader.c", "!(samples->slot[i].sequence & 1);", "true;",
+        "unit java_samples/a_slot_that_is_being_written_does_not_count"),
     "snapshot: copied rows are one too far": (
         "src/snapshot/select.c", "mark[i] = kept++;", "mark[i] = ++kept;",
         "unit snapshot_select/keeps_only_what_the_selected_traces_need"),
