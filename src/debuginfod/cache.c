@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "symbols/debug_file.h"
+
 #define UNUSED_S (7 * 86400) /* libdebuginfod's default */
 #define TEMPORARY "/var/tmp"
-
-/* ---- the folder --------------------------------------------------------------------------------------- */
 
 /* False: nothing says where it is. */
 static bool find_folder(char path[PATH_MAX])
@@ -42,30 +42,44 @@ static void make_with_parent(char *path)
 	mkdir(path, 0700);
 }
 
-static void remove_unused(int folder_fd, const char *build_id, time_t now)
+static void remove_unused(int folder_fd, const char *build_id, time_t oldest)
 {
 	static const char *const name[] = { "debuginfo", "executable" };
 	int fd = openat(folder_fd, build_id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	bool is_changed = false;
 	struct stat st;
 
 	for (size_t i = 0; fd >= 0 && i < sizeof(name) / sizeof(name[0]); i++)
-		if (!fstatat(fd, name[i], &st, AT_SYMLINK_NOFOLLOW) && now - st.st_atime > UNUSED_S)
-			unlinkat(fd, name[i], 0);
+		if (!fstatat(fd, name[i], &st, AT_SYMLINK_NOFOLLOW) && st.st_atime < oldest)
+			is_changed |= !unlinkat(fd, name[i], 0);
 	if (fd >= 0)
 		close(fd);
-	unlinkat(folder_fd, build_id, AT_REMOVEDIR);
+	if (is_changed)
+		unlinkat(folder_fd, build_id, AT_REMOVEDIR); /* if it is empty */
+}
+
+/* libdebuginfod takes the time from such a file, too. */
+static unsigned long unused_seconds(int folder_fd)
+{
+	int fd = openat(folder_fd, "max_unused_age_s", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+	char text[24] = "";
+	bool is_given = fd >= 0 && read(fd, text, sizeof(text) - 1) > 0;
+
+	if (fd >= 0)
+		close(fd);
+	return is_given ? strtoul(text, NULL, 10) : UNUSED_S;
 }
 
 static void clean_folder(int folder_fd)
 {
 	int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	time_t now = time(NULL);
+	time_t oldest = time(NULL) - unused_seconds(folder_fd);
 	struct dirent *entry;
 
 	while (dir && (entry = readdir(dir)))
-		if (*entry->d_name && !entry->d_name[strspn(entry->d_name, "0123456789abcdef")])
-			remove_unused(folder_fd, entry->d_name, now);
+		if (strlen(entry->d_name) >= 2 * BUILD_ID_MIN && !entry->d_name[strspn(entry->d_name, "0123456789abcdef")])
+			remove_unused(folder_fd, entry->d_name, oldest);
 	if (dir)
 		closedir(dir);
 	else if (fd >= 0)
@@ -96,8 +110,6 @@ int cache_open(struct reason *why)
 		close(fd);
 	return -1;
 }
-
-/* ---- files -------------------------------------------------------------------------------------------- */
 
 int cache_find(int cache_fd, const char *build_id, const char *name)
 {

@@ -82,6 +82,8 @@ static int receive_result(struct debuginfod *debuginfod, struct download_result 
 	       !(err = channel__receive(&debuginfod->helper.channel, &so_far, sizeof(so_far)))) {
 		progress.all = so_far.all;
 		progress_show(&progress, so_far.done);
+		if (monotonic_now_ns() > debuginfod->helper.channel.until_ns)
+			break;
 	}
 	progress_end(&progress);
 	if (!err && (head.kind != DOWNLOADED || head.bytes != sizeof(*ret)))
@@ -138,6 +140,10 @@ static bool download(struct debuginfod *debuginfod, const struct asked *what, co
 	struct stat st;
 	bool is_here = false;
 
+	if (!left) {
+		add_trouble(debuginfod, "the files have 8 GiB: no more is fetched");
+		channel__close(&debuginfod->helper.channel);
+	}
 	memcpy(order.build_id, build_id, len);
 	for (size_t i = 0; i < debuginfod->server_nr && !is_here; i++)
 		if (!debuginfod->server[i].is_left && debuginfod->helper.channel.fd >= 0)

@@ -5,6 +5,7 @@ import http.server
 import os
 import shutil
 import threading
+import time
 
 import harness
 from harness import ALLOCSNAP, check, check_equal, tool, wait_for
@@ -193,6 +194,27 @@ def test_debuginfod_keeps_nothing_where_others_write(bench):
         with harness.environment("DEBUGINFOD_URLS", url):
             record(bench, "again", [bench.path("shop")])
         check_equal(asked, [], "what a recording has asked for")
+
+
+def test_debuginfod_removes_what_was_not_used(bench):
+    """After a week, or after the time that libdebuginfod was given; nothing else."""
+    path, debug_file, build_id = recorded_shop(bench)
+    debug = open(debug_file, "rb").read()
+    names = [f"{'1' * 40}/debuginfo", f"{'2' * 40}/executable", f"{'2' * 40}/other", "notes/debuginfo"]
+    for name in names:
+        os.makedirs(os.path.dirname(bench.path(f"cache/{name}")), exist_ok=True)
+        open(bench.path(f"cache/{name}"), "w").close()
+        os.utime(bench.path(f"cache/{name}"), (time.time() - 8 * 86400,) * 2)
+    with served(lambda request: send(request, debug)) as (url, _):
+        with open(bench.path("cache/max_unused_age_s"), "w") as file:
+            file.write(str(9 * 86400))
+        symbolize(bench, path, url)
+        check(all(os.path.exists(bench.path(f"cache/{name}")) for name in names), "removed too early")
+        os.unlink(bench.path("cache/max_unused_age_s"))
+        symbolize(bench, path, url)
+    left = [name for name in (*names, f"{build_id}/debuginfo") if os.path.exists(bench.path(f"cache/{name}"))]
+    check_equal(left, [*names[2:], f"{build_id}/debuginfo"], "what is left")
+    check(not os.path.exists(bench.path(f"cache/{'1' * 40}")), "an empty folder is left")
 
 
 def test_debuginfod_ends_with_its_command(bench):

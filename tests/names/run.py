@@ -191,7 +191,7 @@ def last_part(name):
 
 
 class Difference:
-    """Of one call: what the tool says beside ours."""
+    """Frames of a tool beside ours, for one call."""
 
     def __init__(self, call, mine, theirs, symbols, arbiter):
         self.call, self.mine, self.theirs, self.symbols, self.arbiter = call, mine, theirs, symbols, arbiter
