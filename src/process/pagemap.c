@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,21 +154,111 @@ static void leave_zeros_out(pid_t pid, struct page_runs *runs)
 	}
 }
 
+/* ---- huge pages, of which pagemap says nothing ---- */
+
+/* Mappings of which each aligned huge page that is resident as a whole is one. */
+struct huge_areas {
+	struct page_run *area;
+	size_t area_nr, area_alloc;
+};
+
+static uint64_t align_huge(uint64_t address)
+{
+	return (address + HUGE_BYTES - 1) & ~(HUGE_BYTES - 1);
+}
+
+/* The bytes of whole aligned huge pages in a run, as far as they lie in a mapping. */
+static uint64_t whole_bytes(const struct page_run *run, const struct maps_line *line)
+{
+	uint64_t start = align_huge(run->start > line->start ? run->start : line->start);
+	uint64_t end = (run->end < line->end ? run->end : line->end) & ~(HUGE_BYTES - 1);
+
+	return run->kind & PAGES_SWAPPED || start >= end ? 0 : end - start;
+}
+
+static int add_huge_area(const struct page_runs *runs, const struct maps_line *line, uint64_t huge, struct huge_areas *areas)
+{
+	const struct page_run area = { line->start, line->end, 0 };
+	uint64_t whole = 0;
+
+	for (size_t i = 0; i < runs->run_nr; i++)
+		whole += whole_bytes(&runs->run[i], line);
+	return whole && whole == huge ? array_push(areas, area, area) : 0;
+}
+
+static int find_huge_areas(pid_t pid, const struct page_runs *runs, struct huge_areas *areas)
+{
+	char *text = proc_text(pid, "smaps"), *rest = text, *one;
+	struct maps_line line = {}, next;
+	uint64_t kib;
+	int err = text ? 0 : -ENOMEM;
+
+	while (!err && (one = strsep(&rest, "\n"))) {
+		if (maps_parse_line(one, &next))
+			line = next;
+		else if (sscanf(one, "AnonHugePages: %" SCNu64, &kib) == 1 && kib)
+			err = add_huge_area(runs, &line, kib * 1024, areas);
+	}
+	free(text);
+	return err;
+}
+
+static int add_pieces(struct page_runs *to, const struct page_run *run, const struct huge_areas *areas)
+{
+	int err = 0;
+
+	for (uint64_t at = run->start, end; at < run->end && !err; at = end) {
+		bool is_huge = !(at & (HUGE_BYTES - 1)) && run->end - at >= HUGE_BYTES && !(run->kind & PAGES_SWAPPED) &&
+			       array_any(areas->area_nr, i, areas->area[i].start <= at && at + HUGE_BYTES <= areas->area[i].end);
+
+		end = align_huge(at + 1) < run->end ? align_huge(at + 1) : run->end;
+		err = add_run(to, at, end, run->kind | (is_huge ? PAGES_HUGE : 0));
+	}
+	return err;
+}
+
+/* smaps has the bytes in huge pages of each mapping: they are known where all that can be huge pages are. */
+static int mark_huge(pid_t pid, struct page_runs *runs)
+{
+	struct page_runs marked = { .zero_bytes = runs->zero_bytes, .counts_zero_pages = runs->counts_zero_pages };
+	const struct maps_line all = { .end = ADDRESSES_END };
+	struct huge_areas areas = {};
+	int err = 0;
+
+	if (array_any(runs->run_nr, i, whole_bytes(&runs->run[i], &all)))
+		err = find_huge_areas(pid, runs, &areas);
+	for (size_t i = 0; i < runs->run_nr && areas.area_nr && !err; i++)
+		err = add_pieces(&marked, &runs->run[i], &areas);
+	if (areas.area_nr && !err) {
+		free(runs->run);
+		*runs = marked;
+	} else {
+		free(marked.run);
+	}
+	free(areas.area);
+	return err;
+}
+
+#define MAPPED_MOST (UINT64_C(256) << 30) /* a word for each page: half a GiB to read */
+
 static int read_all_words(pid_t pid, int fd, struct page_runs *runs)
 {
+	uint64_t mapped = 0;
 	uint64_t *word = calloc(WORDS, sizeof(*word));
 	char *text = proc_text(pid, "maps"), *rest = text, *one;
 	struct maps_line line;
 	int err = word && text ? 0 : -ENOMEM;
 
 	while (!err && (one = strsep(&rest, "\n")))
-		if (maps_parse_line(one, &line) && line.end <= ADDRESSES_END)
-			err = read_mapping_words(fd, &line, word, runs);
+		if (maps_parse_line(one, &line) && line.end <= ADDRESSES_END) {
+			mapped += line.end - line.start;
+			err = mapped > MAPPED_MOST ? -EFBIG : read_mapping_words(fd, &line, word, runs);
+		}
 	free(text);
 	free(word);
 	if (!err)
 		leave_zeros_out(pid, runs);
-	return err;
+	return err ?: mark_huge(pid, runs);
 }
 
 /* A process without memory has no pages, and one with memory has some. */

@@ -18,7 +18,7 @@
 
 enum page_run_kind {
 	PAGES_SWAPPED = 1, /* not resident */
-	PAGES_HUGE = 2,	   /* one entry of the page table for HUGE_BYTES; pagemap alone does not say so */
+	PAGES_HUGE = 2,	   /* one entry of the page table for HUGE_BYTES; before Linux 6.7 known by smaps, where that is sure */
 	PAGES_NOT_ALONE = 4, /* of pagemap: another process may map them, too, or they are the page of zeros */
 };
 
@@ -35,7 +35,10 @@ struct page_runs {
 	bool counts_zero_pages; /* they cannot be told apart, and are in the runs */
 };
 
-/* Replaces *ret. 0; -ESRCH: the process has no memory (any more); or another negative errno, and *ret is empty. */
+/*
+ * Replaces *ret. 0; -ESRCH: the process has no memory (any more); -EFBIG: it maps more than this kernel can list before
+ * Linux 6.7; or another negative errno. Then *ret is empty.
+ */
 int page_runs_read(pid_t pid, struct page_runs *ret);
 
 /* The older way to read them, for tests. */

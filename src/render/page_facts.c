@@ -108,7 +108,8 @@ int render_pages(FILE *file, const struct snapshot *snapshot, const char *margin
 	struct emitter out = emit_to(file, false);
 
 	if (is_bound(snapshot)) {
-		emit_line(&out, "%sthe process had ended: these are all pages that it brought, also those that it gave back", margin);
+		emit_line(&out, "%swhat is resident is not known, as the process had ended (or, before Linux 6.7, maps more than 256 GiB): these are all "
+			  "pages that it brought, also those that it gave back", margin);
 	} else {
 		put_page_sum(&out, snapshot, margin);
 		put_page_notes(&out, snapshot, margin);

@@ -15,9 +15,9 @@ struct map_room {
 	uint32_t rest;	     /* blocks handed over during a drain; the same number of notes of dropped blocks */
 	uint32_t tracebacks;
 	uint32_t starts;     /* starts of mappings */
-	uint32_t leaves;     /* of pages; 1: these are not recorded */
 	uint32_t slabs;	     /* slabs of unwind tables, 1 MiB each */
 	uint32_t free_filter;    /* counters; 1: every block is recorded */
+	uint32_t leaves;     /* of pages; 1: these are not recorded */
 };
 
 /* Whether the programs must recognise frees of blocks that are not recorded (map_reader.h). */

@@ -56,24 +56,24 @@ static struct found_leaf *leaf_from(struct joining_pages *joining, uint64_t numb
 	return joining->leaf_at < join->leaf_nr ? &join->leaf[joining->leaf_at] : NULL;
 }
 
-static uint64_t unit_of(const struct page_join *join, uint64_t address)
+static uint64_t number_of_unit(const struct page_join *join, uint64_t address)
 {
 	return address >> PAGE_BITS >> join->shift;
 }
 
 static uint64_t number_of_leaf(const struct page_join *join, uint64_t address)
 {
-	return unit_of(join, address) >> LEAF_BITS;
+	return number_of_unit(join, address) >> LEAF_BITS;
 }
 
 static bool is_chosen(const struct page_join *join, uint64_t address)
 {
-	return chosen_page(unit_of(join, address), join->shift, join->seed) == address >> PAGE_BITS;
+	return chosen_page(number_of_unit(join, address), join->shift, join->seed) == address >> PAGE_BITS;
 }
 
 static struct brought brought_at(struct joining_pages *joining, uint64_t address)
 {
-	uint64_t unit = unit_of(joining->join, address);
+	uint64_t unit = number_of_unit(joining->join, address);
 	struct found_leaf *leaf = leaf_from(joining, unit >> LEAF_BITS);
 	size_t at = unit & (LEAF_PAGES - 1);
 

@@ -26,11 +26,13 @@ Test(room, is_chosen_by_default_and_on_request)
 		struct collector_options options;
 		struct map_room room;
 	} cases[] = {
-		{ {}, { 4 * MIB, MIB, 256 << 10, 1, 512, 1 } },
-		{ { .max_blocks = 1000 }, { 1000, 64 << 10, 256 << 10, 1, 512, 1 } },
-		{ { .max_blocks = 8 * MIB, .max_tracebacks = 7 }, { 8 * MIB, 2 * MIB, 7, 1, 512, 1 } },
-		{ { .domains = COLLECTOR_MMAP }, { 4 * MIB, MIB, 256 << 10, 256 << 10, 512, 1 } },
-		{ { .max_blocks = 1 << 20, .max_size = 1 }, { MIB, 256 << 10, 256 << 10, 1, 512, 4 * MIB } },
+		{ {}, { 4 * MIB, MIB, 256 << 10, 1, 512, 1, 1 } },
+		{ { .max_blocks = 1000 }, { 1000, 64 << 10, 256 << 10, 1, 512, 1, 1 } },
+		{ { .max_blocks = 8 * MIB, .max_tracebacks = 7 }, { 8 * MIB, 2 * MIB, 7, 1, 512, 1, 1 } },
+		{ { .domains = COLLECTOR_MMAP }, { 4 * MIB, MIB, 256 << 10, 256 << 10, 512, 1, 1 } },
+		{ { .max_blocks = 1 << 20, .max_size = 1 }, { MIB, 256 << 10, 256 << 10, 1, 512, 4 * MIB, 1 } },
+		{ { .domains = COLLECTOR_PAGES }, { 1024, 1024, 256 << 10, 1, 512, 1, MIB } },
+		{ { .domains = COLLECTOR_PAGES, .max_blocks = 3200 }, { 1024, 1024, 256 << 10, 1, 512, 1, 101 } },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -52,12 +54,13 @@ Test(room, counts_the_bytes_of_each_entry)
 		{ { .tracebacks = 1 }, 64, 1024 },   { { .tracebacks = 1 }, 127, 2048 },
 		{ { .tracebacks = 1 }, 1, 192 },     { { .starts = 1 }, 64, 96 },
 		{ { .slabs = 1 }, 64, MIB },	     { { .free_filter = 1 }, 64, 8 },
+		{ { .leaves = 1 }, 64, 512 },
 		{ { .blocks = 400 }, 64, 400 * 128 + 512 * 16 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const struct map_room *more = &cases[i].more;
-		struct map_room room = { 300, 300, 300, 300, 5, 300 };
+		struct map_room room = { 300, 300, 300, 300, 5, 300, 300 };
 		uint64_t before = map_room_bytes(&room, cases[i].traceback_limit);
 
 		room.blocks += more->blocks;
@@ -66,6 +69,7 @@ Test(room, counts_the_bytes_of_each_entry)
 		room.starts += more->starts;
 		room.slabs += more->slabs;
 		room.free_filter += more->free_filter;
+		room.leaves += more->leaves;
 		cr_expect_eq(map_room_bytes(&room, cases[i].traceback_limit) - before, cases[i].bytes,
 			     "case %zu: %ju", i,
 			     (uintmax_t)(map_room_bytes(&room, cases[i].traceback_limit) - before));
