@@ -114,9 +114,9 @@ Test(pagemap, has_the_pages_of_rss_anon)
 	} while (anon != rss_anon_of(pid));
 	if (!runs.counts_zero_pages) {
 		cr_expect_eq(bytes_of(&runs), anon, "%" PRIu64 " bytes, RssAnon %" PRIu64 ", zeros %" PRIu64, bytes_of(&runs), anon, runs.zero_bytes);
-		cr_expect_eq(runs.zero_bytes, ZEROS * PAGE_BYTES);
+		cr_expect(runs.zero_bytes >= ZEROS * PAGE_BYTES); /* a sanitizer reads more */
+		cr_expect(err || bytes_of(&by_words) == anon + runs.zero_bytes);
 	}
-	cr_expect(err || bytes_of(&by_words) == anon + ZEROS * PAGE_BYTES);
 	for (size_t i = 0; i < runs.run_nr && !err; i++)
 		for (uint64_t at = runs.run[i].start; at < runs.run[i].end; at += PAGE_BYTES)
 			cr_expect(is_in(&by_words, at));
