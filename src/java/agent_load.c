@@ -188,6 +188,8 @@ static int collect_heap(pid_t pid, uint64_t until_ns, struct reason *why)
 		return tmp_fd;
 	err = jvm_ask(&jvm, tmp_fd, &(struct jvm_command){ "jcmd", { "GC.run" }, until_ns }, &answer, why);
 	close(tmp_fd);
+	if (!err && *answer) /* it has something to say only if it has not collected */
+		err = reason_set(why, -ENOTSUP, "%.*s", (int)strcspn(answer, "\n"), answer);
 	free(answer);
 	return err;
 }

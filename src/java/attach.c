@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -65,7 +66,10 @@ static int become_user(const struct jvm *jvm)
 	return setgroups(0, NULL) || setresgid(jvm->gid, jvm->gid, jvm->gid) || setresuid(jvm->uid, jvm->uid, jvm->uid) ? -errno : 0;
 }
 
-/* The order carries a descriptor of the socket's file, the answer one of the connection. */
+/*
+ * The order carries a descriptor of the socket's file, the answer one of the connection. Other processes of the user may not look
+ * into this one. The kernel has forgotten the signal at its parent's end with the user.
+ */
 static int connect_as_user(void *jvm, int recorder)
 {
 	const struct channel channel = { .fd = CHILD_FD };
@@ -77,6 +81,8 @@ static int connect_as_user(void *jvm, int recorder)
 	if (channel__head(&channel, &order, &at) || at < 0)
 		return 127;
 	err = become_user(jvm);
+	if (!err && (prctl(PR_SET_DUMPABLE, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL)))
+		err = -errno;
 	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d", at);
 	fd = err ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (!err && (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address))))

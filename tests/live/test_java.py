@@ -185,6 +185,15 @@ def test_own_collections_show_what_lives(bench):
     check_quiet(process)
 
 
+def test_collections_are_made_where_the_program_may_make_none(bench):
+    process = start(bench, "-XX:+DisableExplicitGC")
+    recording = attach(bench, process, "--java-gc", "--sample", "16K")
+    ask(process, "keep 1000", "kept 1000")
+    check_equal(next(iter(rows_of(bench.stats(recording.snapshot())))), ("Leak.java", LEAK_LINE), "the first row")
+    recording.end(signal.SIGTERM)
+    check_quiet(process)
+
+
 def test_leaks_names_the_line(bench):
     process = start(bench, "-XX:+UseSerialGC")
     ask(process, "work 4000 20", "works")
