@@ -131,7 +131,7 @@ struct raw_bucket {
 
 static bool is_head_of_bucket(const uint64_t word[BUCKET_WORDS])
 {
-	return word[BUCKET_TYPE] == TYPE_OF_MEMORY && word[BUCKET_FRAMES] && word[BUCKET_FRAMES] <= GO_FRAMES_MAX && word[BUCKET_SIZE] &&
+	return word[BUCKET_TYPE] == TYPE_OF_MEMORY && word[BUCKET_FRAMES] <= GO_FRAMES_MAX && word[BUCKET_SIZE] &&
 	       word[BUCKET_SIZE] < TOP && !(word[BUCKET_ALLNEXT] % 8) && word[BUCKET_ALLNEXT] < TOP;
 }
 
@@ -186,7 +186,7 @@ static int search_page(struct view *view, const struct go_places *places, uint64
 			continue;
 		err = read_bucket(view, places, word[i], pc, &bucket);
 		*ret = start + i * 8;
-		if (err != -ENOENT)
+		if (err != -ENOENT && (err || bucket.word[BUCKET_FRAMES])) /* without frames it says too little of itself */
 			return err;
 	}
 	return -ENOENT;

@@ -46,7 +46,7 @@ struct go_counts {
 struct go_bucket {
 	uint64_t address, size; /* of the bucket; of each of its blocks */
 	size_t first;		/* its return addresses begin at pc[first], most recent call first */
-	uint32_t nframe;
+	uint32_t nframe; /* 0: Go has found no stack */
 	struct go_counts active, now; /* in collected cycles; in all */
 };
 

@@ -45,7 +45,7 @@ static void read_profile(const struct go_memory *process, const struct go_places
 	for (size_t i = 0; i < profile.bucket_nr; i++) {
 		const struct go_bucket *bucket = &profile.bucket[i];
 
-		MUST(bucket->first + bucket->nframe <= profile.pc_nr && bucket->nframe && bucket->size);
+		MUST(bucket->first + bucket->nframe <= profile.pc_nr && bucket->size);
 		MUST(bucket->now.frees <= bucket->now.allocations && bucket->active.frees <= bucket->active.allocations);
 		MUST(!i || bucket->address > bucket[-1].address);
 	}

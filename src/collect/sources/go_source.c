@@ -349,7 +349,7 @@ static int read_go_profile(struct collector *collector, struct target *target)
 		heap->read_nr++;
 		heap->read_ns = now_ns;
 		*heap->why_not = '\0';
-	} else if (err == -EPROTO) {
+	} else if (err == -EPROTO && !target__is_ending(target)) {
 		note_unread(collector, target, &why);
 	}
 	heap->took_ns = monotonic_now_ns() - now_ns;
@@ -447,7 +447,7 @@ static int join_samples(struct joined_go *joined, const struct go_bucket *bucket
 	uint64_t live = live_of(&bucket->now), kept = kept_of(bucket), run = 0;
 	struct block block = {
 		.size = bucket->size,
-		.traceback = TRACEBACK_OF_GO | joined->image << BUCKET_BITS | number,
+		.traceback = bucket->nframe ? TRACEBACK_OF_GO | joined->image << BUCKET_BITS | number : 0,
 		.domain = DOMAIN_GO,
 		.weight = rounded(bucket->size * weight_of_go(heap, bucket->size)),
 	};
@@ -577,7 +577,7 @@ static int add_go_tracebacks(struct collector *collector)
 		for (size_t k = 0; profile && k < profile->bucket_nr && !err; k++) {
 			uint32_t number = number_of_bucket(target->go.heap, profile->bucket[k].address);
 
-			if (number != IDMAP_NONE)
+			if (number != IDMAP_NONE && profile->bucket[k].nframe)
 				err = join_go_traceback(collector, target, &profile->bucket[k], number);
 		}
 	}

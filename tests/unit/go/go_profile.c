@@ -157,6 +157,25 @@ Test(go_profile, of_one_bucket_is_read)
 	go_profile_release(&profile);
 }
 
+Test(go_profile, may_have_buckets_without_frames)
+{
+	uint64_t mbuckets;
+
+	for (int bytes = 0; bytes < 2; bytes++) {
+		begin(bytes);
+		add_ten();
+		add(48, 0, (const uint64_t[8]){ 7, 2 });
+		cr_expect_eq(go_profile_find(&process, &places, &mbuckets), -ENOENT, "it may be anything");
+		add(48, 1, (const uint64_t[8]){ 7, 2 });
+		cr_expect_eq(go_profile_find(&process, &places, &mbuckets), 0);
+		cr_assert_eq(read_again(), 0, "%s", why.text);
+		cr_expect_eq(profile.bucket_nr, 12);
+		cr_expect_eq(profile.bucket[10].nframe, 0);
+		cr_expect_eq(profile.bucket[10].now.allocations, 7);
+	}
+	go_profile_release(&profile);
+}
+
 Test(go_profile, without_a_sample_is_not_found)
 {
 	uint64_t mbuckets;
