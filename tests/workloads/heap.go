@@ -29,8 +29,14 @@ func remember(i int) *session { // inlined into leakHere: both are frames
 	return &session{id: i, name: "s" + strconv.Itoa(i), data: make([]byte, 900)}
 }
 
+var guard sync.Mutex
+
 //go:noinline
-func leakHere(i int) { kept[i] = remember(i) }
+func leakHere(i int) {
+	guard.Lock()
+	kept[i] = remember(i)
+	guard.Unlock()
+}
 
 //go:noinline
 func churnHere(i int) { ring[i%len(ring)] = make([]byte, 64+(i*7919)%8000) }
