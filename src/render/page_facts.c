@@ -57,7 +57,7 @@ static bool is_bound(const struct snapshot *snapshot)
 	return !snapshot__metadata(snapshot, "pages_rss_anon_bytes");
 }
 
-static uint64_t number_of(const struct snapshot *snapshot, const char *key)
+static uint64_t page_number(const struct snapshot *snapshot, const char *key)
 {
 	return snapshot__metadata_u64(snapshot, key, 0);
 }
@@ -69,7 +69,7 @@ static void put_page_sum(struct emitter *out, const struct snapshot *snapshot, c
 	size_t len = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-		uint64_t bytes = number_of(snapshot, parts[i].key);
+		uint64_t bytes = page_number(snapshot, parts[i].key);
 
 		total += bytes;
 		if (bytes || !i)
@@ -77,16 +77,16 @@ static void put_page_sum(struct emitter *out, const struct snapshot *snapshot, c
 					format_size(size, bytes, false), parts[i].text);
 	}
 	if (snapshot__tables(snapshot)->trace_weight) /* the parts are estimates */
-		total = number_of(snapshot, "pages_rss_anon_bytes") + number_of(snapshot, "pages_rss_files_bytes") +
-			number_of(snapshot, "pages_rss_shared_bytes");
+		total = page_number(snapshot, "pages_rss_anon_bytes") + page_number(snapshot, "pages_rss_files_bytes") +
+			page_number(snapshot, "pages_rss_shared_bytes");
 	emit_line(out, "%sRSS %s %s %s", margin, format_size(size, total, false),
 		  snapshot__tables(snapshot)->trace_weight ? "≈" : "=", text);
 }
 
 static void put_page_notes(struct emitter *out, const struct snapshot *snapshot, const char *margin)
 {
-	uint64_t huge = number_of(snapshot, "pages_huge_bytes"), spread = number_of(snapshot, "pages_spread_bytes");
-	uint64_t swapped = number_of(snapshot, "pages_swapped_bytes"), missing = number_of(snapshot, "pages_unattributed_bytes");
+	uint64_t huge = page_number(snapshot, "pages_huge_bytes"), spread = page_number(snapshot, "pages_spread_bytes");
+	uint64_t swapped = page_number(snapshot, "pages_swapped_bytes"), missing = page_number(snapshot, "pages_unattributed_bytes");
 	const struct hook *hook = hook_of(snapshot);
 	const char *scan = snapshot__metadata(snapshot, "pages_scan") ?: "";
 	char text[UNIT_TEXT_MAX], more_text[UNIT_TEXT_MAX];
@@ -130,8 +130,8 @@ void emit_pages(struct emitter *out, const struct snapshot *snapshot)
 	emit_text(out, "meaning", PAGES_MEANING);
 	emit_bool(out, "ended", is_bound(snapshot));
 	for (size_t i = 0; i < ARRAY_SIZE(parts) && !is_bound(snapshot); i++)
-		emit_uint(out, parts[i].name, number_of(snapshot, parts[i].key));
+		emit_uint(out, parts[i].name, page_number(snapshot, parts[i].key));
 	for (size_t i = 0; i < ARRAY_SIZE(more) && !is_bound(snapshot); i++)
-		emit_uint(out, more[i].name, number_of(snapshot, more[i].key));
+		emit_uint(out, more[i].name, page_number(snapshot, more[i].key));
 	emit_end(out);
 }
