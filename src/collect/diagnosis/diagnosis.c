@@ -515,6 +515,7 @@ void diagnosis__free(struct diagnosis *diagnosis)
 	free(diagnosis->machine.check);
 	if (diagnosis->target) {
 		probes_close(&diagnosis->target->probes.own);
+		go_look_end(diagnosis->target);
 		target__free(diagnosis->target);
 	}
 	collector__close(diagnosis->collector);

@@ -372,6 +372,11 @@ void go_look_at(struct collector *collector, struct target *target, struct go_lo
 	ret->bucket_nr = heap->profile.bucket_nr;
 }
 
+void go_look_end(struct target *target)
+{
+	free_go_heap(target);
+}
+
 static bool can_be_read(const struct target *target)
 {
 	return target->go.is_used && !target->life.has_ended;

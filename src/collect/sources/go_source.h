@@ -21,5 +21,6 @@ struct go_look {
 	uint64_t bucket_nr;
 };
 void go_look_at(struct collector *collector, struct target *target, struct go_look *ret);
+void go_look_end(struct target *target); /* the texts end, too */
 
 #endif
