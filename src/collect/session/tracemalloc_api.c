@@ -13,6 +13,7 @@
 #include "base/reason.h"
 #include "collect/build/traceback_versions.h"
 #include "collect/recording/collector.h"
+#include "process/pagemap.h"
 #include "snapshot.h"
 
 /* CPython's words, Lib/tracemalloc.py, take_snapshot(). */
@@ -43,11 +44,24 @@ static void read_counters(const struct accounts *accounts, const struct target *
 		memcpy(ret->counter, target->drained.account.counter, sizeof(ret->counter));
 }
 
+/* Pages leave unseen: what was resident at the last snapshot, and before the first one all that came. */
+static struct traced_memory pages_in_memory(const struct target *target, const struct process *now)
+{
+	uint64_t bytes = target->snapshots.assembled_bytes ?: now->counter[COUNTER_allocated_bytes];
+	uint64_t pages = bytes / PAGE_BYTES;
+
+	return (struct traced_memory){ .current_bytes = bytes, .current_blocks = pages, .peak_bytes = bytes, .peak_blocks = pages };
+}
+
 void read_traced_memory(const struct accounts *accounts, const struct target *target, struct traced_memory *ret)
 {
 	struct process now;
 
 	read_counters(accounts, target, &now);
+	if (target->pages.state) {
+		*ret = pages_in_memory(target, &now);
+		return;
+	}
 	*ret = (struct traced_memory){
 		.current_bytes = now.counter[COUNTER_current_bytes],
 		.current_blocks = now.counter[COUNTER_current_blocks],

@@ -334,6 +334,12 @@ static bool pages_are_used(const struct target *target)
 	return target->pages.state;
 }
 
+static bool pages_are_samples(const struct target *target, const struct settings *settings)
+{
+	(void)settings;
+	return target->pages.state && target->pages.state->shift;
+}
+
 static int describe_pages(struct snapshot_builder *builder, const struct target *target, const struct settings *settings)
 {
 	static const char *const key[] = {
@@ -376,5 +382,6 @@ const struct block_source page_source = {
 	.before_cut = read_resident_pages,
 	.after_read = join_pages,
 	.is_used = pages_are_used,
+	.is_estimated = pages_are_samples,
 	.describe = describe_pages,
 };
