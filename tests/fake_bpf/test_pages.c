@@ -162,7 +162,7 @@ Test(pages, go_and_move_as_their_memory_does)
 	for (int i = 0; i < STEPS; i++) {
 		step();
 		for (__u64 page = 0; page < 2 * PAGES && i % 20 == 0; page++)
-			expect_same(traceback_of_unit(START + page), model[page], "a page's traceback");
+			cr_assert_eq(traceback_of_unit(START + page), model[page], "page %llu after step %d", page, i);
 	}
 }
 
