@@ -21,7 +21,7 @@ BAD_ROWS = (
     ("objects", 0, "path", 1), ("objects", 1, "path", 16), ("objects", 2, "build_id", 16),
     ("objects", 2, "build_id", 1),
     ("frames", 0, "lineno", 1), ("frames", 1, "filename", 16), ("frames", 1, "function", U32),
-    ("frames", 2, "object", 3), ("frames", 3, "flags", 16), ("frames", 3, "flags", U63 >> 32),
+    ("frames", 2, "object", 3), ("frames", 3, "flags", 32), ("frames", 3, "flags", U63 >> 32),
     ("frames", 3, "reserved", 1),
     ("tracebacks", 0, "total_nframe", 1), ("tracebacks", 0, "nframe", 1),
     ("tracebacks", 2, "first", 2), ("tracebacks", 2, "first", 0), ("tracebacks", 2, "first", 4),

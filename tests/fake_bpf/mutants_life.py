@@ -411,8 +411,8 @@ MUTANTS = {
     "sampler: frees of unknown blocks are counted": (
         "account/record.bpf.h", "\tif (is_selective() || has_sampler(process))", "\tif (is_selective())"),
     "sampler: a sample stands for itself": (
-        "account/calls.bpf.h", "\t\t.weight = weight_of_sample(process, size, weight),",
-        "\t\t.weight = weight_of_sample(process, size, weight) ? size : 0,"),
+        "account/calls.bpf.h", "weight_of_sample(process, size, weight) : 0,",
+        "weight_of_sample(process, size, weight) ? size : 0 : 0,"),
     "sampler: a sample lies in the nursery": (
         "account/account.bpf.h", "place && !block.weight && nursery_put", "place && nursery_put"),
     "sampler: samples are not counted": (
@@ -435,7 +435,7 @@ MUTANTS = {
         "account/calls.bpf.h", "\tif (weight >= size)\n\t\treturn weight;", "\tif (weight < size)\n\t\treturn size;\n"
         "\tif (weight >= size)\n\t\treturn weight;"),
     "sampler: sizes are not limited": (
-        "account/calls.bpf.h", "\tif (size < settings.min_size || (settings.max_size && size > settings.max_size))\n\t\treturn 0;\n", ""),
+        "account/calls.bpf.h", "is_chosen = size >= settings.min_size && (!settings.max_size || size <= settings.max_size);", "is_chosen = true;"),
     "sampler: its place is a return address": (
         "account/calls.bpf.h", "PT_REGS_FP(ctx), CALLER_EXACT };", "PT_REGS_FP(ctx), 0 };"),
     "sampler: values have eight bytes": (

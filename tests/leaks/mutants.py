@@ -47,7 +47,7 @@ MUTANTS = {
     "births alone: young blocks do not matter": (JUDGE, (" && quarters.young <= verdict->survivors + 4", "")),
     "births alone: never settled": (JUDGE, ("4 * verdict->late < verdict->early", "4 * verdict->late < 0")),
     "frees: not counted": (TALLY, ("history->freed[i] += before - now;", "history->freed[i] += 0;")),
-    "births: those from before a part count": (TALLY, ("(tally->times->is_part && birth_ns < begin)", "false")),
+    "births: those from before a part count": (TALLY, ("birth_ns + early_ns < begin", "false")),
     "births: the unknown ones are old": (TALLY, ("if (!birth_ns || ", "if (")),
     "sites: domains are not looked up": ("src/engine/leak_tally.c", (
         "domain };\n\n\treturn idmap_find(", "domain & 0 };\n\n\treturn idmap_find(")),

@@ -11,6 +11,9 @@ MUTANTS = {
     "helper: the descriptor of an answer of another kind stays open": (
         "src/helper/channel.c", "\tif (err && ret_fd && *ret_fd >= 0)\n\t\tclose(*ret_fd);\n", "",
         "unit helper_channel/leaves_no_descriptor_open_that_nobody_wants"),
+    "go: one free more than allocations is taken": (
+        "src/go/go_profile.c", "now.frees <= now.allocations;", "now.frees <= now.allocations + 1;",
+        "unit go_profile/of_counts_that_cannot_be_is_refused"),
     "java: a sample that is being written counts": (
         "src/java/samples_reader.c", "!(samples->slot[i].sequence & 1);", "true;",
         "unit java_samples/a_slot_that_is_being_written_does_not_count"),

@@ -68,7 +68,9 @@ const pagesText = report => visible(report.processes.map(p => p.pages).find(Bool
 
 function pagesFacts(report) {
 	const text = pagesText(report);
-	return text ? [fact("warn wide", "Resident pages:", text, "A row has the pages that its code touched first")] : [];
+	return text
+		? [fact("warn wide", "Resident pages:", text, "A row has the pages that its code touched first")]
+		: [];
 }
 
 function callerFact(report, last) {
