@@ -422,7 +422,7 @@ Test(sampler_places, forged_ones_are_not_sound)
 		cr_expect(!sampler_places_are_sound(&bad, FILE_BYTES), #change); \
 	} while (0)
 	EXPECT_BAD(bad.nr = SAMPLER_PLACES_MAX + 1);
-	EXPECT_BAD(bad.nr = 1);
+	EXPECT_BAD((bad.nr = 1, bad.place[0].is_free = 1));
 	EXPECT_BAD(memset(bad.fault, 'x', sizeof(bad.fault)));
 	EXPECT_BAD(bad.place[0].offset = FILE_BYTES);
 	EXPECT_BAD(bad.place[1].semaphore = FILE_BYTES);

@@ -228,7 +228,7 @@ Test(render_table, lists_the_formats_in_its_error)
 	struct reason why;
 
 	cr_expect_null(renderer_find("xml", &why));
-	cr_expect_str_eq(why.text, "'xml' is none of text, json, folded, pprof");
+	cr_expect_str_eq(why.text, "'xml' is none of text, json, folded, pprof, otlp");
 }
 
 Test(render, returns_an_error_when_the_disk_is_full)
