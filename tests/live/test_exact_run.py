@@ -317,13 +317,19 @@ def test_exact_run_waits_for_a_program_and_passes_signals_on(bench):
 
 @harness.core
 def test_exact_run_of_a_program_that_ends_at_once(bench):
-    """Its last snapshot is there each time."""
+    """Its last snapshot is there, unless it has ended before it was seen: on a busy machine. Then it is said."""
+    recorded = 0
     for _ in range(5 if harness.runs_core() else 30):
-        (path,), _, _ = run(bench, PYTHON, "-I", "-S", "-c", "pass")
-        shown = bench.show(path)
+        paths, _, stderr = run(bench, PYTHON, "-I", "-S", "-c", "pass")
+        check(paths or "it was not seen: nothing was recorded" in stderr, stderr)
+        if not paths:
+            continue
+        recorded += 1
+        shown = bench.show(paths[0])
         check_equal((shown["metadata"]["end"], losses_of(shown)), ("exited 0", {}), "its end, losses")
         older = int(shown["metadata"].get("unseen_start_count", 0))  # on a busy machine the recording begins later, and says so
         check(shown["counters"]["allocations"] > 5000 or older, f"only {shown['counters']['allocations']} allocations")
+    check(recorded, "it was never recorded")
 
 
 @harness.rows({

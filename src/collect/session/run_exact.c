@@ -235,7 +235,7 @@ static int refuse_program(struct exact_launch *launch, int err, pid_t *ret_pid)
 		return reason_set(launch->why, err, "%s is not recorded: %s; it was not started", name, why.text);
 	}
 	if (err == -ESRCH)
-		return reason_set(launch->why, -ECHILD, "%s has ended before its Python began: nothing was recorded", name);
+		return reason_set(launch->why, -ECHILD, "%s has ended before its Python began, or so soon after that it was not seen: nothing was recorded", name);
 	return reason_set(launch->why, err, "%s is not recorded, and runs on: %s; %s; instead: 'allocsnap run --domain python'", name,
 			  why.text, inject_change_text(launch->times.change));
 }
