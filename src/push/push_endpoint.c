@@ -256,7 +256,8 @@ void push_request_release(struct push_request *request)
 
 /* ---- the URL ---------------------------------------------------------------------------------------- */
 
-#define ANSWER_MAX 200 /* bytes of an answer that are shown */
+#define ANSWER_MAX (64 << 10) /* bytes of an answer that are read */
+#define SHOWN_MAX 200	      /* of these, that are shown */
 
 struct push_endpoint {
 	const struct push_endpoint_options *options;
@@ -314,7 +315,7 @@ static enum push_result judge_rejected(const char *url, const struct push_answer
 
 	if (!otlp_rejected(answer->text, answer->len, &text, &len))
 		return PUSH_DONE;
-	reason_set(why, 0, "%s: the server rejects it: %.*s", url, (int)len, text);
+	reason_set(why, 0, "%s: the server rejects it: %.*s", url, len < SHOWN_MAX ? (int)len : SHOWN_MAX, text);
 	return PUSH_REJECTED;
 }
 
@@ -325,7 +326,7 @@ static enum push_result judge_answer(const struct push_endpoint *endpoint, long 
 
 	if (status >= 200 && status < 300)
 		return endpoint->protocol->may_reject_in_answer ? judge_rejected(url, answer, why) : PUSH_DONE;
-	reason_set(why, 0, "%s: HTTP status %ld%s%s", url, status, answer->len ? ": " : "", answer->text);
+	reason_set(why, 0, "%s: HTTP status %ld%s%.*s", url, status, answer->len ? ": " : "", SHOWN_MAX, answer->text);
 	return is_rejection(status) ? PUSH_REJECTED : PUSH_FAILED;
 }
 

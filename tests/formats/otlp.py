@@ -110,7 +110,8 @@ def otlp_has_the_process_as_its_resource(folder):
 
 @test
 def otlp_is_pushed(folder):
-    server = Server(answers=[200, (200, b"\x0a\x07\x08\x04\x12\x03bad")])
+    long = b"\x0a\xf5\x03\x08\x04\x12\xf0\x03" + b"worse".ljust(0x1f0, b".")
+    server = Server(answers=[200, (200, b"\x0a\x07\x08\x04\x12\x03bad"), (200, long)])
     out, _ = allocsnap("push", server.url(PATH), SNAPSHOTS / "new.snap", "--service", "shop", "--tenant", "t")
     check_equal(out, "1 pushed\n", "an answer that rejects nothing")
     _, headers, body, _ = server.requests[-1]
@@ -121,3 +122,5 @@ def otlp_is_pushed(folder):
     check_equal(total_of(profiles_of(request)["inuse_space/bytes"]), stats(SNAPSHOTS / "new.snap")["total"]["size"], "bytes")
     out, err = allocsnap("push", server.url(PATH), SNAPSHOTS / "new.snap", status=1)
     check("the server rejects it: bad" in err, f"{ALLOCSNAP}: {out} {err}")
+    out, err = allocsnap("push", server.url(PATH), SNAPSHOTS / "new.snap", status=1)
+    check("the server rejects it: worse" in err, f"a long answer: {out} {err}")
