@@ -5,13 +5,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/reason.h"
 
 #define SHARE_MOST 0.01	  /* of frees or samples that do not fit: threads that race make a few */
 #define DISTANCES_MANY 4 /* a block of so many distances has a weight of 1.02 of its size at most */
 #define SAMPLES_LEAST 8	  /* of each kind, to judge weights by */
 #define EXCESS_MOST 0.25  /* of the mean weight of large blocks: a sampler that counts whole samples is off by chance */
-#define TICKS_A_SECOND 100 /* of start_time_ticks: USER_HZ */
+#define TICK_NS (SECOND_NS / 100) /* of start_time_ticks: USER_HZ */
 
 /* It reports no frees at all (src/collect/sources/sampler_source.c). */
 static bool tells_no_frees(const struct snapshot *snapshot, struct reason *ret)
@@ -35,12 +36,18 @@ static bool misses_frees(const struct snapshot *snapshot, struct reason *ret)
 	return true;
 }
 
-/* Frees of blocks from before are known to be no others only where the recording began with the process. */
+/*
+ * Frees of blocks from before are known to be no others only where the recording began with the process, and its traces were
+ * never cleared. The process's start has the time of suspends in it, and the recording's has not: where the recording seems
+ * to have begun earlier, nothing is known.
+ */
 static bool began_with_process(const struct snapshot *snapshot)
 {
-	uint64_t started_s = snapshot__metadata_u64(snapshot, "start_time_ticks", 0) / TICKS_A_SECOND;
+	uint64_t started_ns = snapshot__metadata_u64(snapshot, "start_time_ticks", 0) * TICK_NS;
+	uint64_t recorded_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", 0);
 
-	return snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", UINT64_MAX) / 1000000000 <= started_s + 1;
+	return !snapshot__metadata_u64(snapshot, "clear_count", 0) && recorded_ns + SECOND_NS >= started_ns &&
+	       recorded_ns <= started_ns + SECOND_NS;
 }
 
 static bool frees_others(const struct snapshot *snapshot, struct reason *ret)

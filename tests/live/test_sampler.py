@@ -155,6 +155,18 @@ def test_sampler_that_is_wrong_is_doubted(bench, lie, reason):
     check_doubted(bench, recording.snapshot(), reason)
 
 
+def test_sampler_whose_traces_were_cleared_is_not_doubted(bench):
+    """It reports frees of blocks that were forgotten."""
+    program, recording = bench.recorded("own_sampler")
+    program.order("go")
+    recording.clear()
+    check_equal(bench.show(recording.snapshot())["metadata"]["clear_count"], 1, "clearings")
+    program.order("free")
+    path = recording.snapshot()
+    check(bench.show(path)["counters"]["unknown_frees"], "no block from before the clearing was freed")
+    check(not bench.stats(path).get("warnings"), f"{bench.stats(path).get('warnings')}")
+
+
 def test_sampler_with_other_pointers_at_frees_is_doubted(bench):
     """Known only where the recording has begun with the process."""
     orders = bench.path("orders")
