@@ -46,15 +46,15 @@ static void remove_unused(int folder_fd, const char *build_id, time_t oldest)
 {
 	static const char *const name[] = { "debuginfo", "executable" };
 	int fd = openat(folder_fd, build_id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	bool is_changed = false;
 	struct stat st;
+	bool is_unused = fd >= 0 && !fstat(fd, &st) && st.st_mtime < oldest;
 
 	for (size_t i = 0; fd >= 0 && i < sizeof(name) / sizeof(name[0]); i++)
 		if (!fstatat(fd, name[i], &st, AT_SYMLINK_NOFOLLOW) && st.st_atime < oldest)
-			is_changed |= !unlinkat(fd, name[i], 0);
+			is_unused |= !unlinkat(fd, name[i], 0);
 	if (fd >= 0)
 		close(fd);
-	if (is_changed)
+	if (is_unused)
 		unlinkat(folder_fd, build_id, AT_REMOVEDIR); /* if it is empty */
 }
 
