@@ -213,8 +213,9 @@ static int make_ingest(struct push_request *request, const char *url, const stru
 static int make_otlp(struct push_request *request, const char *url, const struct push_profile *profile)
 {
 	struct byte_buffer pprof = {}, body = {};
+	char service[TEXT_MAX];
 	int err = gzip_expand(profile->bytes, profile->len, SIZE_MAX, &pprof) ?:
-		  otlp_from_pprof(pprof.byte, pprof.byte_nr, profile->service, &body);
+		  otlp_from_pprof(pprof.byte, pprof.byte_nr, clean_text(service, sizeof(service), profile->service), &body);
 
 	buffer_release(&pprof);
 	request->url = strdup(url);

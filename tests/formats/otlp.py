@@ -2,6 +2,7 @@
 """OpenTelemetry's profiles signal, decoded by protobuf's own library."""
 import collections
 import json
+import os
 import pathlib
 
 from common import ALLOCSNAP, SNAPSHOTS, allocsnap, check, check_equal, run, stats, test, tool
@@ -112,13 +113,13 @@ def otlp_has_the_process_as_its_resource(folder):
 def otlp_is_pushed(folder):
     long = b"\x0a\xf5\x03\x08\x04\x12\xf0\x03" + b"worse".ljust(0x1f0, b".")
     server = Server(answers=[200, (200, b"\x0a\x07\x08\x04\x12\x03bad"), (200, long)])
-    out, _ = allocsnap("push", server.url(PATH), SNAPSHOTS / "new.snap", "--service", "shop", "--tenant", "t")
+    out, _ = allocsnap("push", server.url(PATH), SNAPSHOTS / "new.snap", "--service", os.fsdecode(b"shop\xff"), "--tenant", "t")
     check_equal(out, "1 pushed\n", "an answer that rejects nothing")
     _, headers, body, _ = server.requests[-1]
     check_equal(headers["Content-Type"], "application/x-protobuf", "type")
     (folder / "got.otlp").write_bytes(body)
     request = decode(folder, folder / "got.otlp")
-    check_equal(resource_of(request)["service.name"], "shop", "service")
+    check_equal(resource_of(request)["service.name"], "shop\\xff", "a service that is no UTF-8")
     check_equal(total_of(profiles_of(request)["inuse_space/bytes"]), stats(SNAPSHOTS / "new.snap")["total"]["size"], "bytes")
     out, err = allocsnap("push", server.url(PATH), SNAPSHOTS / "new.snap", status=1)
     check("the server rejects it: bad" in err, f"{ALLOCSNAP}: {out} {err}")
