@@ -427,8 +427,25 @@ static void put_profile(struct otlp_writer *writer, struct byte_buffer *scope, s
 }
 
 /* A KeyValue: key 1, value 2. */
+static bool has_attribute(const struct byte_buffer *resource, const char *key)
+{
+	struct protobuf_reader reader = { resource->byte, resource->byte + resource->byte_nr };
+	struct protobuf_field field;
+
+	while (protobuf_next(&reader, &field) > 0) {
+		struct protobuf_reader name = bytes_in(field.bytes, 1);
+
+		if ((size_t)(name.end - name.at) == strlen(key) && !memcmp(name.at, key, strlen(key)))
+			return true;
+	}
+	return false;
+}
+
+/* Keys are unique, but any label may be a user's: the first one of a name stays. */
 static void put_resource_text(struct otlp_writer *writer, struct byte_buffer *resource, const char *key, const char *value, bool is_number)
 {
+	if (has_attribute(resource, key))
+		return;
 	protobuf_put_bytes(&writer->message, 1, key, strlen(key));
 	put_any_value(&writer->part, value, is_number);
 	protobuf_put_message(&writer->message, 2, &writer->part);

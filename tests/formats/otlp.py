@@ -23,7 +23,9 @@ def value_of(value):
 
 
 def resource_of(request):
-    return {each["key"]: value_of(each["value"]) for each in request["resource_profiles"][0]["resource"]["attributes"]}
+    attributes = request["resource_profiles"][0]["resource"].get("attributes", ())
+    check_equal(len({each["key"] for each in attributes}), len(attributes), "keys that are there once")
+    return {each["key"]: value_of(each["value"]) for each in attributes}
 
 
 def profiles_of(request):
@@ -51,8 +53,8 @@ def stacks_of(request, profile):
 
 
 def check_tables(request):
-    """Entry 0 of each table is empty, indexes are within, and no stack comes twice."""
-    words = request["dictionary"]
+    """Entry 0 of each table is empty, indexes are within, and no stack and no key of the resource comes twice."""
+    words, _ = request["dictionary"], resource_of(request)
     for name, empty in (("mapping", {}), ("location", {}), ("function", {}), ("link", {}), ("attribute", {}), ("stack", {}), ("string", "")):
         check_equal(words[f"{name}_table"][0], empty, f"first {name}")
     stacks = [tuple(stack.get("location_indices", ())) for stack in words["stack_table"]]

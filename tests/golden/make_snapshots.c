@@ -295,6 +295,7 @@ static void make_hostile(struct make *m)
 	strcpy(cmdline + 499, "ü and more");
 	metadata(m, "cmdline", cmdline);
 	metadata(m, "pid", "12; rm -rf /");
+	metadata(m, "label.process.pid", "99");
 	metadata(m, "rss_bytes", "99999999999999999999999");
 	count(m, SNAP_LOST, "evil\033[31m", UINT64_MAX);
 	count(m, SNAP_COUNTED, "peak_bytes", UINT64_MAX);
