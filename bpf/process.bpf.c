@@ -80,11 +80,12 @@ static __always_inline bool may_be_unprobed(const struct process *process)
 	       !process->counter[COUNTER_allocations] && !process->counter[COUNTER_unknown_frees];
 }
 
+/* Pages, and blocks whose frees are not reported, have no peak here. */
 static __always_inline bool is_to_be_seen(const struct process *process)
 {
-	__u64 peak = process->counter[COUNTER_peak_bytes];
+	__u64 most = process->counter[COUNTER_peak_bytes] ?: process->counter[COUNTER_allocated_bytes];
 
-	return (peak && peak >= rules.min_bytes) || may_be_unprobed(process);
+	return (most && most >= rules.min_bytes) || may_be_unprobed(process);
 }
 
 /* Adds the account to ended_small_sum before they go. Most counters are 0; skipping those saves shared writes. */

@@ -10,6 +10,7 @@
 /* Which processes a system-wide recording admits: patterns, paths, and how rules go together. */
 
 int admissible_processes(struct bpf_iter__task *ctx);
+int page_fault(struct bpf_perf_event_data *ctx);
 
 extern volatile struct rules rules; /* see bpf_process.c */
 extern __u64 own_tgid, own_root, own_root_mount, own_cgroup_root;
@@ -541,6 +542,18 @@ ACCOUNT_TEST(system_wide, a_process_above_min_bytes_stays_for_the_loader_when_it
 	thread_exec(thread);
 	user_malloc(MIN_BYTES, 0x1000);
 	user_free(0x1000);
+	cr_expect(is_left_at_its_end(thread));
+}
+
+/* They have no peak before the loader has joined them with what is resident. */
+ACCOUNT_TEST(system_wide, a_process_whose_pages_are_above_min_bytes_stays_for_the_loader_when_it_exits)
+{
+	struct target_thread *thread = newcomer(200, "shopd");
+
+	admit_by_name("shopd", 0);
+	thread_exec(thread);
+	fake.user_regs = (struct pt_regs){ .ip = 0x401000, .sp = sp_at(1) };
+	page_fault(&(struct bpf_perf_event_data){ .addr = 0x7f0000000000 });
 	cr_expect(is_left_at_its_end(thread));
 }
 
