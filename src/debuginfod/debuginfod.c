@@ -164,6 +164,21 @@ static bool is_asked_again(struct debuginfod *debuginfod, const struct asked *wh
 	return array_push(debuginfod, asked, *what);
 }
 
+/* libdebuginfod keeps what it gets, whatever that is. If the process does not answer, the reader of the file finds out. */
+static bool is_right_file(struct debuginfod *debuginfod, const uint8_t *build_id, size_t len, int fd)
+{
+	struct download_order order = { .build_id_len = len };
+	struct download_result result = {};
+
+	memcpy(order.build_id, build_id, len);
+	debuginfod->helper.channel.until_ns = monotonic_now_ns() + SPARE_S * SECOND_NS;
+	if (debuginfod->helper.channel.fd >= 0 &&
+	    (channel__send(&debuginfod->helper.channel, DOWNLOAD, &(struct iovec){ &order, sizeof(order) }, 1, fd) ||
+	     receive_result(debuginfod, &result)))
+		channel__close(&debuginfod->helper.channel);
+	return result.end != DOWNLOAD_FAILED;
+}
+
 /* A descriptor for reading; -1: no server has the file. */
 static int get_file(struct debuginfod *debuginfod, const struct asked *what, const uint8_t *build_id, size_t len)
 {
@@ -171,6 +186,11 @@ static int get_file(struct debuginfod *debuginfod, const struct asked *what, con
 	int fd = cache_find(debuginfod->cache_fd, what->build_id, file_names[what->which]), err;
 	bool is_again = is_asked_again(debuginfod, what);
 
+	if (fd >= 0 && !is_again && !is_right_file(debuginfod, build_id, len, fd)) {
+		add_trouble(debuginfod, "the cache has a wrong file for build-id %s", what->build_id);
+		close(fd);
+		fd = -1;
+	}
 	debuginfod->counts.cached += fd >= 0 && !is_again;
 	if (fd >= 0 || is_again)
 		return fd;

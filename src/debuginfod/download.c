@@ -149,7 +149,10 @@ static int serve_downloads(void *most_bytes, int)
 		struct download download = { .order = &order, .channel = channel, .fd = fd };
 		struct download_result result = {};
 
-		download_file(&download, &result);
+		if (*order.url)
+			download_file(&download, &result);
+		else
+			check_download(&download, &result);
 		close(fd);
 		err = channel__send(&channel, DOWNLOADED, &(struct iovec){ &result, sizeof(result) }, 1, -1);
 	}

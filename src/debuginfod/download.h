@@ -21,7 +21,7 @@
 enum download_message { DOWNLOAD = 1, DOWNLOADING, DOWNLOADED };
 
 struct download_order {
-	char url[DOWNLOAD_URL_MAX]; /* of the file */
+	char url[DOWNLOAD_URL_MAX]; /* of the file; "": the file has come earlier, and its build-id is checked */
 	uint8_t build_id[BUILD_ID_MAX];
 	uint32_t build_id_len;
 	uint32_t stall_s; /* the time for 100 KiB */

@@ -220,6 +220,19 @@ def test_debuginfod_removes_what_was_not_used(bench):
     check_equal([name for name in "1234" if os.path.exists(bench.path(f"cache/{name * 40}"))], ["2", "4"], "folders that are left")
 
 
+def test_debuginfod_replaces_a_wrong_file_in_the_cache(bench):
+    """libdebuginfod keeps whatever a server has sent."""
+    path, debug_file, build_id = recorded_shop(bench)
+    debug = open(debug_file, "rb").read()
+    os.makedirs(bench.path(f"cache/{build_id}"))
+    shutil.copy(ALLOCSNAP, bench.path(f"cache/{build_id}/debuginfo"))
+    with served(lambda request: send(request, debug)) as (url, _):
+        stderr = symbolize(bench, path, url)
+    check("the cache has a wrong file for" in stderr and "1 file fetched" in stderr, stderr)
+    check_equal(names_of_copy(bench), ["main", "stock", "shelf"], "names")
+    check_equal(open(bench.path(f"cache/{build_id}/debuginfo"), "rb").read(), debug, "the cached file")
+
+
 def test_debuginfod_ends_with_its_command(bench):
     """SIGKILL of the command ends the process that waits for a server."""
     path, _, _ = recorded_shop(bench)
