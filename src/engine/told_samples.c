@@ -9,6 +9,7 @@
 #include "base/reason.h"
 
 #define SHARE_MOST 0.01	  /* of frees or samples that do not fit: threads that race make a few */
+#define FREES_FEW 2
 #define DISTANCES_MANY 4 /* a block of so many distances has a weight of 1.02 of its size at most */
 #define SAMPLES_LEAST 8	  /* of each kind, to judge weights by */
 #define EXCESS_MOST 0.25  /* of the mean weight of large blocks: a sampler that counts whole samples is off by chance */
@@ -29,7 +30,7 @@ static bool misses_frees(const struct snapshot *snapshot, struct reason *ret)
 {
 	uint64_t replaced = snapshot__counter(snapshot, "blocks_replaced"), all = snapshot__counter(snapshot, "reported_samples");
 
-	if (replaced <= SHARE_MOST * all)
+	if (replaced <= FREES_FEW || replaced <= SHARE_MOST * all)
 		return false;
 	reason_set(ret, 0, "the process's own sampler does not report all frees: %" PRIu64 " of %" PRIu64 " blocks that it reported "
 		   "have the address of one that it had not reported as freed; '--no-sampler' records every block", replaced, all);
@@ -54,7 +55,7 @@ static bool frees_others(const struct snapshot *snapshot, struct reason *ret)
 {
 	uint64_t unknown = snapshot__counter(snapshot, "unknown_frees"), all = snapshot__counter(snapshot, "reported_samples");
 
-	if (unknown <= snapshot__counter(snapshot, "skipped_samples") + SHARE_MOST * all || !began_with_process(snapshot))
+	if (unknown <= FREES_FEW || unknown <= snapshot__counter(snapshot, "skipped_samples") + SHARE_MOST * all || !began_with_process(snapshot))
 		return false;
 	reason_set(ret, 0, "the process's own sampler reports frees of %" PRIu64 " blocks that it has not reported (it has reported %"
 		   PRIu64 "), so as many others seem to live; '--no-sampler' records every block", unknown, all);
@@ -101,11 +102,17 @@ static bool weights_are_wrong(const struct snapshot *snapshot, struct reason *re
 	return true;
 }
 
+/* A recording does not see the frees in its gaps. */
+static bool frees_are_wrong(const struct snapshot *snapshot, struct reason *ret)
+{
+	return !snapshot__tables(snapshot)->gap_nr && !snapshot__metadata_u64(snapshot, "gap_count", 0) &&
+	       (frees_others(snapshot, ret) || misses_frees(snapshot, ret));
+}
+
 bool told_samples_doubt(const struct snapshot *snapshot, struct reason *ret)
 {
 	const char *weights = snapshot__metadata(snapshot, "sampler_weights");
 
 	return weights && strcmp(weights, "exact") &&
-	       (tells_no_frees(snapshot, ret) || frees_others(snapshot, ret) || misses_frees(snapshot, ret) ||
-		weights_are_wrong(snapshot, ret));
+	       (tells_no_frees(snapshot, ret) || frees_are_wrong(snapshot, ret) || weights_are_wrong(snapshot, ret));
 }
