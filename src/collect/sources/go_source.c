@@ -65,6 +65,7 @@ struct go_heap {
 	struct idmap ids; /* by their address */
 	uint64_t dropped; /* live samples that found no room */
 	int switch_fd;	  /* the profile was switched on: its memory; -1 */
+	bool is_out_of_reach; /* its memory cannot be read, or it is not known where it lies */
 	bool is_noted;	  /* a note says that the profile cannot be read */
 };
 
@@ -167,13 +168,21 @@ static int switch_on_go(struct collector *collector, struct target *target, stru
 {
 	struct go_heap *heap = target->go.heap;
 	const struct process_identity *identity = &target->identity;
+	const struct go_switch_place place = {
+		.rate = heap->program.rate ? heap->program.rate + heap->bias : 0,
+		.module = heap->program.module + heap->bias,
+		.table = heap->program.table + heap->bias,
+	};
 	struct reason refused = {};
 	int err;
 
 	/* A program that begins while it is recorded would set the variable itself later. */
 	if (heap->program.has_profile || target->probes.used->is_trial || target->life.started_ns)
 		return 0;
-	err = go_switch_on(identity->pid, heap->program.rate ? heap->program.rate + heap->bias : 0, &heap->switch_fd, &refused);
+	if (heap->is_out_of_reach)
+		err = reason_set(&refused, -ENOTSUP, "%s", heap->why_not);
+	else
+		err = go_switch_on(identity->pid, &place, &heap->switch_fd, &refused);
 	if (err)
 		return reason_set(why, err, "process %d (%s): its heap profile is not switched on: %s", identity->pid, identity->comm,
 				  refused.text);
@@ -195,9 +204,10 @@ static int open_go_heap(struct target *target, uint32_t object, const struct go_
 	heap->switch_fd = -1;
 	heap->pagemap_fd = open(path, O_RDONLY | O_CLOEXEC);
 	target->go.heap = heap;
+	heap->is_out_of_reach = heap->pagemap_fd < 0 || !find_go_bias(&target->mappings, object, program, &heap->bias);
 	if (heap->pagemap_fd < 0)
 		snprintf(heap->why_not, sizeof(heap->why_not), "the memory of Go's runtime cannot be read: %s", strerror(errno));
-	else if (!find_go_bias(&target->mappings, object, program, &heap->bias))
+	else if (heap->is_out_of_reach)
 		snprintf(heap->why_not, sizeof(heap->why_not), "the code of Go's runtime is not mapped");
 	else if (!program->has_profile)
 		snprintf(heap->why_not, sizeof(heap->why_not), "%s, linked without its heap profile, as nothing in the program reads it: its "

@@ -9,6 +9,16 @@
 
 #include "process/proc.h"
 
+/* The descriptor stays with the memory that the process had when it was opened. */
+static int check_program(int memory_fd, const struct go_switch_place *place, struct reason *why)
+{
+	uint64_t word;
+
+	if (!place->module || pread(memory_fd, &word, sizeof(word), place->module) != sizeof(word) || word != place->table)
+		return reason_set(why, -ENOTSUP, "its memory is not that of the file: it has begun another program, or its loader has not run");
+	return 0;
+}
+
 static int check_variable(pid_t pid, int memory_fd, uint64_t address, struct reason *why)
 {
 	struct maps_line line;
@@ -21,9 +31,9 @@ static int check_variable(pid_t pid, int memory_fd, uint64_t address, struct rea
 	return rate ? reason_set(why, -EEXIST, "runtime.MemProfileRate is not 0, so the profile is on") : 0;
 }
 
-int go_switch_on(pid_t pid, uint64_t address, int *ret_memory_fd, struct reason *why)
+int go_switch_on(pid_t pid, const struct go_switch_place *place, int *ret_memory_fd, struct reason *why)
 {
-	const uint64_t rate = GO_SWITCHED_RATE;
+	const uint64_t rate = GO_SWITCHED_RATE, address = place->rate;
 	char path[32];
 	int fd, err;
 
@@ -33,7 +43,7 @@ int go_switch_on(pid_t pid, uint64_t address, int *ret_memory_fd, struct reason 
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return reason_set(why, -errno, "its memory cannot be written: %s", strerror(errno));
-	err = check_variable(pid, fd, address, why);
+	err = check_program(fd, place, why) ?: check_variable(pid, fd, address, why);
 	if (!err && pwrite(fd, &rate, sizeof(rate), address) != sizeof(rate))
 		err = reason_set(why, -errno, "runtime.MemProfileRate cannot be written: %s", strerror(errno));
 	if (err)

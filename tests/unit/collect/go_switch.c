@@ -8,11 +8,13 @@
 
 static uint64_t rate, neighbour[2];
 static const uint64_t fixed = 0;
+static uint64_t table = 0x1234567;
 
 static int switch_on(const void *address, int *ret_fd)
 {
+	const struct go_switch_place place = { (uintptr_t)address, (uintptr_t)&table, 0x1234567 };
 	struct reason why = {};
-	int err = go_switch_on(getpid(), (uintptr_t)address, ret_fd, &why);
+	int err = go_switch_on(getpid(), &place, ret_fd, &why);
 
 	cr_expect_eq(!err, !*why.text, "%d: %s", err, why.text);
 	return err;
@@ -50,4 +52,13 @@ Test(go_switch, is_refused_where_the_variable_is_not_certain)
 	cr_expect_eq(switch_on(&fixed, &fd), -ENOTSUP);
 	cr_expect_eq(switch_on((void *)0x1000, &fd), -ENOTSUP);
 	cr_expect_eq(rate, 0);
+}
+
+Test(go_switch, is_refused_where_the_memory_is_of_another_program)
+{
+	int fd;
+
+	table++;
+	cr_expect_eq(switch_on(&rate, &fd), -ENOTSUP);
+	cr_expect_eq(*(volatile uint64_t *)&rate, 0);
 }
