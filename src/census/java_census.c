@@ -31,8 +31,15 @@ static bool parse_class_row(const char *line, size_t bytes, struct java_class *r
 	return true;
 }
 
+/* "Total         13678       18189640": the last line. */
+static bool parse_total(const char *line, uint64_t *ret_count, uint64_t *ret_bytes)
+{
+	return sscanf(line, "Total %" SCNu64 " %" SCNu64, ret_count, ret_bytes) == 2;
+}
+
 int java_census_parse(const char *text, struct java_census *ret)
 {
+	uint64_t total_count = 0, total_bytes = 0;
 	char name[JAVA_TYPE_MAX];
 	int err = 0;
 
@@ -40,7 +47,7 @@ int java_census_parse(const char *text, struct java_census *ret)
 		struct java_class class = {};
 
 		bytes = strcspn(text, "\n");
-		if (!parse_class_row(text, bytes, &class, name))
+		if (parse_total(text, &total_count, &total_bytes) || !parse_class_row(text, bytes, &class, name))
 			continue;
 		class.name = strdup(name);
 		err = class.name ? array_push(ret, class, class) : -ENOMEM;
@@ -49,7 +56,9 @@ int java_census_parse(const char *text, struct java_census *ret)
 		ret->count += class.count;
 		ret->bytes += class.bytes;
 	}
-	return err ?: ret->class_nr ? 0 : -ENODATA;
+	if (!err && !ret->class_nr)
+		err = -ENODATA;
+	return err ?: ret->count == total_count && ret->bytes == total_bytes ? 0 : -EBADMSG;
 }
 
 int java_census_take(pid_t pid, enum java_census_kind kind, struct java_census *ret, struct reason *why)
@@ -72,7 +81,9 @@ int java_census_take(pid_t pid, enum java_census_kind kind, struct java_census *
 	*ret = (struct java_census){ .pid = pid, .version = jvm.version, .kind = kind };
 	if (!err) {
 		err = java_census_parse(text, ret);
-		if (err)
+		if (err == -EBADMSG)
+			reason_set(why, err, "its answer is not whole: its classes are not as many as their total");
+		else if (err)
 			reason_set(why, err, "its answer has no classes: %.*s", (int)strcspn(text, "\n"), text);
 	}
 	ret->took_ns = monotonic_now_ns() - begun_ns;

@@ -38,7 +38,10 @@ struct java_census {
 	uint64_t took_ns;
 };
 
-/* The rows of the virtual machine's text; other lines are passed over. 0, -ENODATA: it has none, or -ENOMEM. */
+/*
+ * The rows of the virtual machine's text; other lines are passed over. 0; -ENODATA: it has none; -EBADMSG: they do not make the
+ * total at its end, as the answer was cut; or -ENOMEM.
+ */
 int java_census_parse(const char *text, struct java_census *ret);
 
 /* 0 or a negative errno with a line in *why. */

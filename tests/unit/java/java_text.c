@@ -62,3 +62,14 @@ Test(java_text, other_text_has_no_classes)
 	cr_assert_eq(java_census_parse("1: 2\n:::\n 1: 2 3 \n1: -", &census), -ENODATA);
 	java_census_release(&census);
 }
+
+Test(java_text, a_table_that_was_cut_is_refused)
+{
+	static const char rows[] = "   1:            10            160  [B\n   2:             7            168  Leak$Session\n";
+	struct java_census census = {}, other = {};
+
+	cr_assert_eq(java_census_parse(rows, &census), -EBADMSG);
+	java_census_release(&census);
+	cr_assert_eq(java_census_parse("   1:            10            160  [B\nTotal            17            328\n", &other), -EBADMSG);
+	java_census_release(&other);
+}
