@@ -134,6 +134,21 @@ bool java_samples__has_ended(const struct java_samples *samples)
 
 /* ---- reading ---- */
 
+/* The agent writes none that does not fit. */
+static bool does_slot_fit(const struct java_slot *slot, uint32_t node_nr)
+{
+	return slot->node < node_nr && slot->size && slot->size <= SIZE_MOST;
+}
+
+static void leave_unfit_out(struct java_samples *samples, uint32_t slot_nr, uint32_t node_nr)
+{
+	for (uint32_t i = 0; i < slot_nr; i++)
+		if (samples->is_sound[i] && samples->slot[i].node && !does_slot_fit(&samples->slot[i], node_nr)) {
+			samples->is_sound[i] = false;
+			samples->unsound_nr++;
+		}
+}
+
 /* A slot is sound when it was the same twice, and was not being written. */
 static int read_slots(struct java_samples *samples, uint32_t nr)
 {
@@ -164,6 +179,8 @@ static int read_once(struct java_samples *samples, struct java_head *before, str
 
 	err = err ?: read_slots(samples, before->slot_nr) ?: read_file_at(samples->fd, 0, after, sizeof(*after));
 	err = err ?: is_head_sound(after) ? 0 : -EBADMSG;
+	if (!err)
+		leave_unfit_out(samples, before->slot_nr, after->node_nr);
 	return err ?: read_file_at(samples->fd, JAVA_NODES_AT, samples->node, after->node_nr * sizeof(*samples->node)) ?:
 		      read_file_at(samples->fd, JAVA_FRAMES_AT, samples->frame, after->frame_nr * sizeof(*samples->frame)) ?:
 		      read_file_at(samples->fd, JAVA_TEXTS_AT, samples->text, after->text_bytes);
@@ -224,7 +241,7 @@ int java_samples__each(const struct java_samples *samples, java_sample_fn fn, vo
 	for (uint32_t i = 0; i < samples->head.slot_nr && !err; i++) {
 		const struct java_slot *slot = &samples->slot[i];
 
-		if (!samples->is_sound[i] || !slot->node || slot->node >= samples->head.node_nr || !slot->size || slot->size > SIZE_MOST)
+		if (!samples->is_sound[i] || !slot->node)
 			continue;
 		err = fn(what, &(struct java_sample){
 			.slot = i, .node = slot->node, .tid = slot->tid, .survived = slot->survived, .size = slot->size,

@@ -202,6 +202,26 @@ Test(java_samples, a_slot_that_is_being_written_does_not_count)
 	java_samples__close(samples);
 }
 
+Test(java_samples, a_slot_that_does_not_fit_is_counted)
+{
+	static const struct java_slot unfit[] = {
+		{ .node = UINT32_MAX, .size = 100 }, { .node = JAVA_NODE_FIRST }, { .node = JAVA_NODE_FIRST, .size = UINT64_MAX },
+	};
+	struct java_samples *samples = opened();
+	struct java_sample sample;
+
+	for (size_t i = 0; i < sizeof(unfit) / sizeof(unfit[0]); i++) {
+		SLOTS[0] = unfit[i];
+		cr_assert_eq(java_samples__read(samples), 0);
+		cr_assert_eq(samples_in(samples, &sample), 0);
+		cr_assert_eq(java_samples__unsound(samples), 1);
+	}
+	SLOTS[0] = (struct java_slot){}; /* of no sample */
+	cr_assert_eq(java_samples__read(samples), 0);
+	cr_assert_eq(java_samples__unsound(samples), 0);
+	java_samples__close(samples);
+}
+
 static bool writes;
 
 /* All bytes of a slot are the same. */
