@@ -281,7 +281,7 @@ def test_go_profile_is_switched_on_and_off(bench, version):
     check_equal(bench.show(recording.snapshot())["metadata"]["go_profile"], "switched on by the recording", "who switched it on")
 
     def has_leak():
-        rows = bench.stats(recording.snapshot(), "--include", "domain=go")["statistics"]
+        rows = bench.stats(recording.snapshot())["statistics"]  # none as long as there is no sample
         return any(row["traceback"][0].get("function") == "main.leak" for row in rows)
     wait_for(has_leak, "the leak")
     check_equal(reading_of(bench, process.pid)[2], 512 << 10, "bytes from sample to sample")
