@@ -139,8 +139,10 @@ static uint32_t write_new_text(const char *text, uint32_t bytes)
 	uint32_t at = HEAD->text_bytes, room = (sizeof(uint16_t) + bytes + 7) & ~7u;
 	char *to = file + JAVA_TEXTS_AT + at;
 
-	if (room > JAVA_TEXT_BYTES - at || own->text_nr == TEXTS)
+	if (room > JAVA_TEXT_BYTES - at || own->text_nr == TEXTS) {
+		HEAD->frames_lost++; /* a frame without it has a name that says less */
 		return 0;
+	}
 	*(uint16_t *)to = bytes;
 	for (uint32_t i = 0; i < bytes; i++)
 		to[sizeof(uint16_t) + i] = text[i];

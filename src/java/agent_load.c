@@ -109,6 +109,22 @@ static int check_result(const char *text, struct reason *why)
 			  code <= JAVA_AGENT_FAILED ? words[code] : "the agent has failed");
 }
 
+/* Opening a device does something, so it is certain first that this is a plain file. */
+static int open_plain_file(int dir_fd, const char *name)
+{
+	int at = openat(dir_fd, name, O_PATH | O_CLOEXEC), fd = -1;
+	char path[32];
+	struct stat st;
+
+	if (at < 0)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", at);
+	if (!fstat(at, &st) && S_ISREG(st.st_mode))
+		fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	close(at);
+	return fd;
+}
+
 /* Opens the file with that name among its descriptors, which may be any other by now: the reader checks what it is. */
 static int open_samples(pid_t pid, const char *token, struct reason *why)
 {
@@ -125,7 +141,7 @@ static int open_samples(pid_t pid, const char *token, struct reason *why)
 
 		link[bytes > 0 ? bytes : 0] = '\0';
 		if (!strcmp(link, wanted))
-			fd = openat(dirfd(dir), entry->d_name, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+			fd = open_plain_file(dirfd(dir), entry->d_name);
 	}
 	if (dir)
 		closedir(dir);
