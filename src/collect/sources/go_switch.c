@@ -10,7 +10,7 @@
 #include "process/proc.h"
 
 /* The descriptor stays with the memory that the process had when it was opened. */
-static int check_program(int memory_fd, const struct go_switch_place *place, struct reason *why)
+static int check_switched_memory(int memory_fd, const struct go_switch_place *place, struct reason *why)
 {
 	uint64_t word;
 
@@ -43,7 +43,7 @@ int go_switch_on(pid_t pid, const struct go_switch_place *place, int *ret_memory
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return reason_set(why, -errno, "its memory cannot be written: %s", strerror(errno));
-	err = check_program(fd, place, why) ?: check_variable(pid, fd, address, why);
+	err = check_switched_memory(fd, place, why) ?: check_variable(pid, fd, address, why);
 	if (!err && pwrite(fd, &rate, sizeof(rate), address) != sizeof(rate))
 		err = reason_set(why, -errno, "runtime.MemProfileRate cannot be written: %s", strerror(errno));
 	if (err)
