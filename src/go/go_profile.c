@@ -15,6 +15,7 @@
 #define BLOCKS_MAX 16384 /* 256 MiB: a million buckets of 20 frames */
 #define PCS_MAX (1u << 24)
 #define ZEROED_MAX (UINT64_C(1) << 30)
+#define SEARCHED_MAX (8 * BLOCKS_MAX) /* 2 GiB: each word of a hostile program may lead to another block */
 #define WALKS_MAX 20
 #define TOP (UINT64_C(1) << 47)
 
@@ -196,6 +197,7 @@ static int search_page(struct view *view, const struct go_places *places, uint64
 static int search_range(const struct go_memory *memory, const struct go_places *places, uint64_t start, uint64_t end, uint64_t *ret)
 {
 	struct view view = { .memory = memory };
+	size_t released_nr = 0;
 	int err = -ENOENT;
 
 	if (start % 8 || end < start || end - start > ZEROED_MAX)
@@ -205,11 +207,15 @@ static int search_range(const struct go_memory *memory, const struct go_places *
 		if (next <= at)
 			break;
 		err = search_page(&view, places, at, next, ret);
-		if (view.block_nr >= BLOCKS_MAX / 2)
+		if (view.block_nr >= BLOCKS_MAX / 2) {
+			released_nr += view.block_nr;
 			view_release(&view);
+		}
+		if (err == -ENOENT && released_nr >= SEARCHED_MAX)
+			err = -E2BIG;
 	}
 	view_release(&view);
-	return err == -E2BIG ? -ENOENT : err;
+	return err;
 }
 
 int go_profile_find(const struct go_memory *memory, const struct go_places *places, uint64_t *ret_mbuckets)

@@ -63,8 +63,8 @@ struct go_profile {
 };
 
 /*
- * Finds mbuckets: the one word that leads to a bucket. 0; -ENOENT: it leads nowhere, as no sample was taken so far; -ENOMEM, or
- * -EFAULT: the process has ended.
+ * Finds mbuckets: the one word that leads to a bucket. 0; -ENOENT: it leads nowhere, as no sample was taken so far; -E2BIG: more
+ * was read than a program has; -ENOMEM, or -EFAULT: the process has ended.
  */
 int go_profile_find(const struct go_memory *memory, const struct go_places *places, uint64_t *ret_mbuckets);
 

@@ -352,6 +352,8 @@ static int read_go_profile(struct collector *collector, struct target *target)
 
 	if (!heap->mbuckets)
 		err = is_loaded(target) ? go_profile_find(&memory, &heap->places, &heap->mbuckets) : -ENOENT;
+	if (err == -E2BIG)
+		err = reason_set(&why, -EPROTO, "its variables lead to too much memory, so its heap profile is not found");
 	err = err ?: go_profile_read(&memory, &heap->places, heap->mbuckets, &heap->profile, &why);
 	if (!err) {
 		read_rate(target);

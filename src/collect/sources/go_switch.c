@@ -15,7 +15,7 @@ static int check_switched_memory(int memory_fd, const struct go_switch_place *pl
 	uint64_t word;
 
 	if (!place->module || pread(memory_fd, &word, sizeof(word), place->module) != sizeof(word) || word != place->table)
-		return reason_set(why, -ENOTSUP, "its memory is not that of the file: it has begun another program, or its loader has not run");
+		return reason_set(why, -ENOTSUP, "another program has begun in it, or its loader has not run");
 	return 0;
 }
 

@@ -313,3 +313,31 @@ Test(go_profile, of_counts_that_cannot_be_is_refused)
 		cr_expect_eq(read_again(), -EPROTO, "row %zu", i / 2);
 	}
 }
+
+static uint64_t led_to;
+
+static int read_pointers(void *, uint64_t, void *to, size_t bytes)
+{
+	for (size_t i = 0; i < bytes / 8; i++)
+		((uint64_t *)to)[i] = (UINT64_C(1) << 40) + led_to++ * 4 * PAGE;
+	read_nr++;
+	return 0;
+}
+
+static int read_all_entries(void *, uint64_t, uint64_t *entry, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		entry[i] = UINT64_C(1) << 63;
+	return 0;
+}
+
+Test(go_profile, a_search_that_leads_ever_further_ends, .timeout = 120)
+{
+	const struct go_memory endless = { read_pointers, read_all_entries, NULL };
+	const struct go_places large = { CODE, CODE + 0x1000, { { BASE, BASE + (64u << 20) }, {} } };
+	uint64_t mbuckets;
+
+	read_nr = led_to = 0;
+	cr_assert_eq(go_profile_find(&endless, &large, &mbuckets), -E2BIG);
+	cr_assert_lt(read_nr, 200000);
+}
