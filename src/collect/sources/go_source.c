@@ -362,7 +362,8 @@ static int read_go_profile(struct collector *collector, struct target *target)
 		heap->read_ns = now_ns;
 		*heap->why_not = '\0';
 	} else if (err == -EPROTO && !target__is_ending(target)) {
-		heap->mbuckets = 0; /* before the first sample another word may look like it for a moment */
+		if (!heap->read_nr)
+			heap->mbuckets = 0; /* before the first sample another word may look like it for a moment */
 		note_unread(collector, target, &why);
 	}
 	heap->took_ns = monotonic_now_ns() - now_ns;
