@@ -221,7 +221,8 @@ def test_go_leak_is_first(bench):
     wait_for(lambda: has_freed(heap, "main.churnHere"), "its ring is full")
     report = leaks_of(bench, heap.pid)
     line = first_line(report)
-    check_equal(line["traceback"][0]["function"], "main.remember", "the first line")
+    rows = [(row["verdict"], row["bytes_per_s"], row["traceback"][0].get("function")) for each in report["leaks"] for row in each["lines"]]
+    check_equal(line["traceback"][0]["function"], "main.remember", f"the first line of {rows}")
     check(line["verdict"] in ("leaks", "may-leak"), f"{line['verdict']}: a busy machine may give it few samples")
     check(line["allocated"] > 40000, f"{line['allocated']} blocks since the program's start")
     check(not any("main.churnHere" == row["traceback"][0].get("function") for bundle in report["leaks"] for row in bundle["lines"]

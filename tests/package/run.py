@@ -5,6 +5,7 @@ arguments.
 
 Environment: PACKAGE_TEST, a folder for systems and packages; systems are kept there.
 """
+import contextlib
 import os
 import sys
 
@@ -14,4 +15,4 @@ sys.path.insert(0, os.path.join(HERE, ".."))
 from harness import suite  # pylint: disable=wrong-import-position
 
 if __name__ == "__main__":
-    sys.exit(suite.main("package", suite.find_tests(HERE), seconds=2400))
+    sys.exit(suite.main("package", suite.find_tests(HERE), contextlib.nullcontext, seconds=2400))

@@ -81,6 +81,7 @@ class System:
         shutil.rmtree(self.work, ignore_errors=True)
         for name in "upper/tmp", "upper/etc", "work", "root":
             (self.work / name).mkdir(parents=True)
+        (self.work / "upper/tmp").chmod(0o1777)
         self.put("etc", "/etc/resolv.conf")
         self.put("tmp", *files)
 
@@ -129,7 +130,7 @@ def package_of(files):
     return name
 
 
-def test_two_builds_are_equal():
+def test_two_builds_are_equal(_bench):
     for target, pattern in ("deb", "deb/*.deb"), ("tarball", "*.tar.xz"):
         first, second = made(target, ONE, pattern), made(target, "another/place/tree", pattern)
         check_equal(sorted(first), sorted(second), f"what make {target} makes")
@@ -137,19 +138,19 @@ def test_two_builds_are_equal():
             check(path.read_bytes() == second[name].read_bytes(), f"{name} differs")
 
 
-def test_lintian_finds_nothing():
+def test_lintian_finds_nothing(_bench):
     """Except tags that the package overrides, with a reason."""
     changes = made("deb", ONE, "deb/*.changes")
     said = run("lintian", "--allow-root", "--fail-on", "error,warning", *map(str, changes.values()))
     check(not re.search(r"^[EW]:", said, re.MULTILINE), said)
 
 
-def test_package_comes_and_goes_on_its_own_debian():
+def test_package_comes_and_goes_on_its_own_debian(_bench):
     files = made("deb", ONE, "deb/*.deb")
     install_use_and_remove(System(OWN, leaking_program(), *files.values()).shell, package_of(files))
 
 
-def test_package_is_built_and_comes_and_goes_on_debian_13():
+def test_package_is_built_and_comes_and_goes_on_debian_13(_bench):
     builder = System(LATER[0])
     clone(builder.work / "upper/tree")
     builder.shell("apt-get -qq update && apt-get -qq -y --no-install-recommends install git make")
