@@ -198,7 +198,7 @@ MUTANTS = {
     "system-wide: a child that leaves writes on in its parent's accounting": (
         "process.bpf.c", "\tforget_calls(task);\n\tprocess->has_left", "\tprocess->has_left"),
     "system-wide: a process that had much leaves nothing": (
-        "process.bpf.c", "(peak && peak >= rules.min_bytes) || ", ""),
+        "process.bpf.c", "(most && most >= rules.min_bytes) || ", ""),
     "system-wide: a process that never allocated is no process": (
         "process.bpf.c", " || may_be_unprobed(process)", ""),
     "system-wide: a slot that the loader has is released": (
