@@ -77,7 +77,7 @@ class System:
         self.lower, self.work = FOLDER / suite, FOLDER / f"{suite}.test"
         if not (self.lower / "usr/bin/apt").exists():
             self.lower.mkdir(parents=True, exist_ok=True)
-            run("mmdebstrap", "--variant=apt", suite, str(self.lower))
+            run("mmdebstrap", "--variant=apt", "--aptopt=Acquire::Check-Valid-Until \"false\"", suite, str(self.lower))  # an old mirror will do
         shutil.rmtree(self.work, ignore_errors=True)
         for name in "upper/tmp", "upper/etc", "work", "root":
             (self.work / name).mkdir(parents=True)
@@ -111,7 +111,7 @@ def files_of(shell):
 
 
 def check_finds_leak(shell):
-    said = shell(LEAKS, status=1)
+    said = shell(LEAKS)
     check(re.search(r"LEAKS .*remember", said), said)
 
 
