@@ -7,7 +7,7 @@
  * to the servers (download.h). What came lies in the folder that libdebuginfod uses as well, if the folder belongs to this
  * user. A server that fails or lies is asked no more.
  *
- * Only commands that work on snapshots may use it: what a recording reads is named by programs that nobody trusts, and a
+ * Only commands that work on snapshots may use it: what a recording reads is named by hostile programs, and a
  * request shows a server the build-id.
  */
 

@@ -71,7 +71,7 @@ def test_pages_are_known(bench):
     check_equal(dict(pages), BY_FAULTS | ({"read_only": zeros} if zeros else {}), "pages")
     check(0 <= numbers["older"] // PAGE - OLDER <= OTHER_PAGES, f"{numbers['older']} bytes are older")
     unseen = sum(NOT_BY_FAULTS.values())
-    check(0 <= numbers["unattributed"] // PAGE - unseen <= OTHER_PAGES, f"{numbers['unattributed']} bytes by nobody")
+    check(0 <= numbers["unattributed"] // PAGE - unseen <= OTHER_PAGES, f"{numbers['unattributed']} bytes not attributed")
     if not zeros:
         check_equal((numbers["spread"], numbers["zero"]), (511 * PAGE, ZEROS * PAGE), "of a huge page, and zeros")
     check_equal(losses_of(shown).get("pages_dropped", 0), 0, "losses")

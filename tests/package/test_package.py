@@ -170,5 +170,5 @@ def test_tarball_finds_a_leak_on(_bench, suite):
     system.shell("ln -s /opt/allocsnap-*/bin/allocsnap /usr/bin/allocsnap")
     check_finds_leak(system.shell)
     # Its libraries lie beside it.
-    system.shell("allocsnap run --exact -d 2s -o /tmp/data -- timeout 4 /tmp/leak; "
+    system.shell("timeout 6 allocsnap run --exact -i 1s -o /tmp/data -- /tmp/leak; "
                  "allocsnap stats $(find /tmp/data -name '*.snap' | tail -n 1) | grep remember")
