@@ -29,7 +29,7 @@ test_packages='
 	mount util-linux btrfs-progs systemd python3-prometheus-client
 	chromium chromium-driver python3-selenium esbuild tmux
 	bash-completion zsh man-db mandoc less
-	nodejs openssl procps python3-jsonschema gdb heaptrack debuginfod elfutils
+	nodejs openssl procps python3-jsonschema gdb heaptrack debuginfod elfutils systemtap-sdt-dev
 '
 answers_packages='
 	nginx-light apache2-utils postgresql default-jdk-headless>openjdk-[0-9]+-jdk-headless golang-go rustc
@@ -38,7 +38,7 @@ answers_packages='
 formats_packages='protobuf-compiler python3-protobuf golang-go google-perftools chromium chromium-driver python3-selenium npm'
 fleet_packages='clickhouse-server clickhouse-client clickhouse-common curl'
 kernels_packages='qemu-system-x86 seabios'
-package_packages='dpkg-dev debhelper lintian mmdebstrap rpm xz-utils liblzma-dev libbz2-dev'
+package_packages='build-essential debhelper lintian mmdebstrap rpm xz-utils liblzma-dev libbz2-dev'
 bench_packages='heaptrack bpftrace bpfcc-tools'
 
 PATH=$PATH:/usr/sbin:/sbin
