@@ -16,7 +16,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile struct settings settings = {};
 const volatile struct sample_tables sample_tables = {};
 struct user_call user_calls[USER_CALLS_MAX] = {};
-struct sampler_call sampler_calls[SAMPLER_CALLS_MAX] = {};
+struct usdt_call usdt_calls[USDT_CALLS_MAX] = {};
 struct python_call python_calls[PYTHON_CALLS_MAX] = {};
 __u32 python_code_ids = 0;
 __u64 python_codes_held = 0, python_codes_most = ~0ULL;
@@ -214,16 +214,19 @@ int BPF_KPROBE(enter_call)
 	return 0;
 }
 
-/* At the two places that a process's own sampler passes: a program of its own, as the others need no more for them. */
+/* At USDT probes of a process: a program of its own, as the others need no more for them. */
 SEC("uprobe")
-int BPF_KPROBE(take_sample)
+int BPF_KPROBE(take_report)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct thread *thread;
 
 	if (!begin_entry(cookie, &thread))
 		return 0;
-	enter_sampler(ctx, thread, cookie);
+	if (shape_is_sampler(COOKIE_SHAPE(cookie)))
+		enter_sampler(ctx, thread, cookie);
+	else
+		enter_reported(ctx, thread, cookie);
 	cost_end(thread, trap_at_entry(cookie));
 	return 0;
 }

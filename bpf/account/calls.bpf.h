@@ -85,7 +85,7 @@ static __always_inline int argument_value(struct pt_regs *ctx, const struct argu
  * itself. So the sums are right however late that was. The loader notices the sampler, or the first sample shows it.
  */
 
-extern struct sampler_call sampler_calls[SAMPLER_CALLS_MAX]; /* filled before the probes with their cookies */
+extern struct usdt_call usdt_calls[USDT_CALLS_MAX]; /* filled before the probes with their cookies */
 
 #define SAMPLE_EXCESS_MAX (1ULL << 40) /* a sample does not stand for more bytes beyond its own */
 
@@ -96,11 +96,11 @@ static __always_inline bool is_of_sampler(const struct process *process, __u32 l
 }
 
 /* 0; else it cannot be read. */
-static __noinline int sample_argument(struct pt_regs *ctx, __u32 row, __u32 nr, __u64 *ret)
+static __noinline int usdt_argument(struct pt_regs *ctx, __u32 row, __u32 nr, __u64 *ret)
 {
-	if (row >= SAMPLER_CALLS_MAX || nr >= SAMPLER_ARGUMENTS)
+	if (row >= USDT_CALLS_MAX || nr >= USDT_ARGUMENTS)
 		return 1;
-	return argument_value(ctx, &sampler_calls[row].argument[nr], ret);
+	return argument_value(ctx, &usdt_calls[row].argument[nr], ret);
 }
 
 /*
@@ -176,13 +176,13 @@ static __noinline int enter_sampler(struct pt_regs *ctx, struct thread *thread, 
 	__u32 row = COOKIE_USER_CALL(cookie);
 	__u64 address = 0, size = 0, weight = 0;
 
-	if (sample_argument(ctx, row, 0, &address))
+	if (usdt_argument(ctx, row, 0, &address))
 		return sampler_lose(thread, LOSS_samples_refused);
 	if (COOKIE_SHAPE(cookie) == SHAPE_SAMPLE_FREE)
 		return sample_free(thread, address);
 	if (!thread)
 		return sampler_lose(thread, LOSS_threads_dropped);
-	if (sample_argument(ctx, row, 1, &size) || sample_argument(ctx, row, 2, &weight))
+	if (usdt_argument(ctx, row, 1, &size) || usdt_argument(ctx, row, 2, &weight))
 		return sampler_lose(thread, LOSS_samples_refused);
 	thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), CALLER_EXACT };
 	sample_record(thread, address, size, weight);
@@ -604,6 +604,56 @@ __weak __noinline int free_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 		.restarts = !!(cookie & COOKIE_RESTARTS),
 	});
 	return 0;
+}
+
+/* A global function, so that the programs need little stack. */
+__weak __noinline int reported_record(struct thread *thread, __u64 cookie, __u64 address, __u64 size)
+{
+	struct process *process = process_of_thread(thread);
+	__u32 layer = COOKIE_LAYER(cookie), rate;
+	struct block_key key;
+	struct calls *calls;
+	struct block block;
+
+	if (!process || !thread || layer >= LAYER_NR || !is_recording(process) ||
+	    (is_in_call(thread) && call_is_declined(process, thread, thread->caller.sp, cookie)))
+		return 0;
+	calls = &thread->layer[layer];
+	if (!address)
+		process_add_counter(process, COUNTER_failed_calls, 1);
+	if (!address || !block_is_wanted(process, thread, layer, size, &rate)) {
+		calls->newest = 0;
+		return 0;
+	}
+	key = block_key_of(address, process->image, layer);
+	block = (struct block){
+		.size = size,
+		.birth_ns = bpf_ktime_get_ns(),
+		.thread = (__u32)bpf_get_current_pid_tgid(),
+		.rate = rate,
+		.domain = COOKIE_DOMAIN(cookie),
+		.epoch = read_epoch(),
+	};
+	calls->newest = record_block(&thread->caller, process, &thread->walk, &key, &block, calls->newest, block.epoch, false) ?
+				address : 0;
+	return 0;
+}
+
+/* A user allocator reports by a USDT probe a block that it has given out, or that it takes back. */
+static __noinline int enter_reported(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
+{
+	__u64 address = 0, size = 0, count = 0;
+	__u32 row = COOKIE_USER_CALL(cookie);
+
+	if (usdt_argument(ctx, row, 0, &address) || usdt_argument(ctx, row, 1, &size) || usdt_argument(ctx, row, 2, &count))
+		return sampler_lose(thread, LOSS_results_unreadable);
+	if (COOKIE_SHAPE(cookie) == SHAPE_REPORTED_FREE)
+		return free_begin(thread, cookie, PT_REGS_SP(ctx), address, 0);
+	if (!thread)
+		return sampler_lose(thread, LOSS_threads_dropped);
+	thread->caller = (struct caller){ .ip = PT_REGS_IP(ctx), .sp = PT_REGS_SP(ctx), .frame_pointer = PT_REGS_FP(ctx),
+					  .kind = CALLER_EXACT };
+	return reported_record(thread, cookie, address, product(count, size));
 }
 
 #endif

@@ -31,10 +31,14 @@ enum call_shape {
 	SHAPE_USER_REALLOC, /* p = f(…p…size…) */
 	SHAPE_USER_FREE,    /* f(…p…) */
 
-	/* Probes of the process's own sampler: struct sampler_call says where they have their values. */
+	/* USDT probes of the process's own sampler: struct usdt_call says where they have their values. */
 	SHAPE_SAMPLE,	   /* p, size, weight */
 	SHAPE_SAMPLE_FREE, /* p */
 	SHAPE_SAMPLE_LOST, /* p, size, weight; its free is not reported */
+
+	/* USDT probes of a user allocator, likewise. */
+	SHAPE_REPORTED,	 /* p, size, count */
+	SHAPE_REPORTED_FREE, /* p */
 
 	/* Places where CPython's allocators are called: struct python_call says where they have their values. */
 	SHAPE_PYTHON,	   /* malloc, calloc, realloc */
@@ -47,7 +51,7 @@ enum call_shape {
 static inline __attribute__((always_inline)) int shape_is_free(bpf_u32 shape)
 {
 	return shape == SHAPE_FREE || shape == SHAPE_MUNMAP || shape == SHAPE_USER_FREE ||
-	       shape == SHAPE_SAMPLE_FREE || shape == SHAPE_PYTHON_FREE;
+	       shape == SHAPE_SAMPLE_FREE || shape == SHAPE_REPORTED_FREE || shape == SHAPE_PYTHON_FREE;
 }
 
 /* Whether it is no call of a function, but a point that the process's own sampler passes. */
@@ -57,6 +61,12 @@ static inline __attribute__((always_inline)) int shape_is_sampler(bpf_u32 shape)
 }
 
 /* Whether it is no call of a function, but a place where one of CPython's allocators is called, or an object begins. */
+/* Whether the process reports a block at one place, so that there is no return to see. */
+static inline __attribute__((always_inline)) int shape_is_reported(bpf_u32 shape)
+{
+	return shape_is_sampler(shape) || shape == SHAPE_REPORTED || shape == SHAPE_REPORTED_FREE;
+}
+
 static inline __attribute__((always_inline)) int shape_is_python(bpf_u32 shape)
 {
 	return shape == SHAPE_PYTHON || shape == SHAPE_PYTHON_FREE || shape == SHAPE_PYTHON_CREATION;
@@ -82,7 +92,7 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 /*
  * The attach cookie of a probe: its site, its call shape, and the layer and domain of its blocks. by_ret: probes
  * on `ret` instructions see its returns, even in a process that has return probes. user_call: the row of
- * user_calls[] with the arguments of a user function; for a sampler's probe the row of sampler_calls[], for a
+ * user_calls[] with the arguments of a user function; for a USDT probe the row of usdt_calls[], for a
  * place in CPython the row of python_calls[].
  *
  *	site:24 | by_ret:1 | shape:7 | of_heap:1 | stepped:1 | restarts:1 | in_session:1 | own_link:1 |
@@ -110,14 +120,14 @@ struct user_call {
 };
 _Static_assert(sizeof(struct user_call) == 48, "no padding");
 
-#define SAMPLER_CALLS_MAX 128 /* different ones, of all files */
-#define SAMPLER_ARGUMENTS 3
+#define USDT_CALLS_MAX 128 /* different ones, of all files */
+#define USDT_ARGUMENTS 3
 
-/* Where a sampler's probe has its values: pointer, size, weight. */
-struct sampler_call {
-	struct argument_source argument[SAMPLER_ARGUMENTS];
+/* Where a USDT probe has its values: pointer, size, and weight (of a sampler) or count. */
+struct usdt_call {
+	struct argument_source argument[USDT_ARGUMENTS];
 };
-_Static_assert(sizeof(struct sampler_call) == 48, "no padding");
+_Static_assert(sizeof(struct usdt_call) == 48, "no padding");
 
 #define USER_ARGUMENT_MAX 6
 #define USER_CALLS_MAX 128 /* for all user allocators together */

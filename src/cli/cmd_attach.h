@@ -61,6 +61,8 @@ struct capture_options {
 	"  alloc=SYM(size=N)            alloc=SYM(count=N,size=M)\n" \
 	"  alloc=SYM(bytes=NUMBER)      realloc=SYM(ptr=N,size=M)\n" \
 	"  free=SYM(ptr=N)\n" \
+	"or a USDT probe that the program passes when it has given out a block, and before it takes one back:\n" \
+	"  alloc=usdt:PROVIDER:NAME(ptr=N,size=M)    free=usdt:PROVIDER:NAME(ptr=N)\n" \
 	"N and M are the positions of arguments, 1 to 6. out=N says that argument N points to where the function " \
 	"stores the block's address. size=N:32 says that the argument is an int or unsigned.\n" \
 	"The word wraps excludes malloc calls that the allocator makes itself. The word throws says that C++ " \

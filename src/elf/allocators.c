@@ -212,6 +212,7 @@ bool shape_takes(enum call_shape shape)
 	case SHAPE_MUNMAP:
 	case SHAPE_MREMAP:
 	case SHAPE_USER_FREE:
+	case SHAPE_REPORTED_FREE:
 	case SHAPE_USER_REALLOC:
 		return true;
 	default:

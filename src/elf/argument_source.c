@@ -213,6 +213,12 @@ static bool is_register_place(unsigned int place)
 	return place == ARGUMENT_NO_REGISTER || place <= sizeof(struct user_regs_struct) - sizeof(uint64_t);
 }
 
+struct argument_source argument_constant(uint64_t value)
+{
+	return (struct argument_source){ .kind = ARGUMENT_CONSTANT, .value = value, .bytes = 8,
+					 .base = ARGUMENT_NO_REGISTER, .index = ARGUMENT_NO_REGISTER };
+}
+
 bool argument_source_is_sound(const struct argument_source *source)
 {
 	return source->kind < ARGUMENT_KIND_NR && source->bytes <= 8 && source->bytes &&

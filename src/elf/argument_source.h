@@ -29,6 +29,9 @@ int argument_sources_parse(const char *text, struct argument_source *ret, size_t
 /* The place of the register with a name of so many bytes ("rax", "al"; "ah" lies one byte further). */
 bool argument_register_named(const char *name, size_t bytes, unsigned short *ret);
 
+/* A value that is known beforehand. */
+struct argument_source argument_constant(uint64_t value);
+
 /* Checks what another process sent. */
 bool argument_source_is_sound(const struct argument_source *source);
 

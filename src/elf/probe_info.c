@@ -154,17 +154,43 @@ static int read_exec(struct elf_object *elf, struct probe_info *ret)
 	return err == -ENOMEM ? err : 0;
 }
 
+/* Keeps places that the file has, or why they cannot be used. *ret has room for them then. */
+static void keep_places(struct usdt_places **places, uint32_t *ret_has)
+{
+	*ret_has = (*places)->nr || *(*places)->fault;
+	if (*ret_has)
+		return;
+	free(*places);
+	*places = NULL;
+}
+
 static int read_sampler(struct elf_object *elf, struct probe_info *ret)
 {
 	ret->sampler = malloc(sizeof(*ret->sampler));
 	if (!ret->sampler)
 		return -ENOMEM;
 	sampler_places_read(elf, ret->sampler);
-	ret->has_sampler = ret->sampler->nr || *ret->sampler->fault;
-	if (!ret->has_sampler) {
-		free(ret->sampler);
-		ret->sampler = NULL;
+	keep_places(&ret->sampler, &ret->has_sampler);
+	return 0;
+}
+
+/* The rows of functions are none that a note can name. */
+static int read_usdt(struct elf_object *elf, const struct functions_wanted *wanted, struct probe_info *ret)
+{
+	struct usdt_wanted probe[FUNCTIONS_WANTED_MAX] = {};
+
+	if (!array_any(wanted_nr(wanted), i, wanted->function[i].is_usdt))
+		return 0;
+	ret->usdt = malloc(sizeof(*ret->usdt));
+	if (!ret->usdt)
+		return -ENOMEM;
+	for (size_t i = 0; i < wanted->nr; i++) {
+		probe[i].name = wanted->function[i].is_usdt ? wanted->function[i].name : "";
+		memcpy(probe[i].position, wanted->function[i].position, sizeof(probe[i].position));
+		memcpy(probe[i].constant, wanted->function[i].constant, sizeof(probe[i].constant));
 	}
+	usdt_places_read(elf, probe, wanted->nr, ret->usdt);
+	keep_places(&ret->usdt, &ret->has_usdt);
 	return 0;
 }
 
@@ -179,7 +205,8 @@ int probe_info_read(int fd, const struct functions_wanted *wanted, struct probe_
 	*ret = (struct probe_info){ .entry = elf_object__entry(elf) };
 	strcpy(ret->build_id, elf_object__build_id(elf));
 	elf_object__interpreter(elf, ret->interpreter, sizeof(ret->interpreter));
-	err = read_functions(elf, wanted, ret) ?: read_signs(elf, ret) ?: read_exec(elf, ret) ?: read_sampler(elf, ret);
+	err = read_functions(elf, wanted, ret) ?: read_signs(elf, ret) ?: read_exec(elf, ret) ?:
+	      read_sampler(elf, ret) ?: read_usdt(elf, wanted, ret);
 	if (err)
 		probe_info_release(ret);
 	elf_object__close(elf);
@@ -188,13 +215,14 @@ int probe_info_read(int fd, const struct functions_wanted *wanted, struct probe_
 
 bool probe_info_has_places(const struct probe_info *probe_info)
 {
-	return probe_info->function_nr || probe_info->has_sampler;
+	return probe_info->function_nr || probe_info->has_sampler || probe_info->has_usdt;
 }
 
 void probe_info_release(struct probe_info *probe_info)
 {
 	free(probe_info->function);
 	free(probe_info->sampler);
+	free(probe_info->usdt);
 	memset(probe_info, 0, sizeof(*probe_info));
 }
 
@@ -246,7 +274,9 @@ bool probe_info_are_sound(const struct probe_info *probe_info,
 	    probe_info->function_nr > OBJECT_FUNCTIONS_MAX || probe_info->copies_text > text_copy_nr ||
 	    probe_info->heaps & ~RUNTIME_HEAP_BITS ||
 	    probe_info->nameless_heap > DOMAIN_MIMALLOC ||
-	    probe_info->calls_exec > 1 || probe_info->is_loader > 1 || probe_info->has_sampler > 1 || (probe_info->sampler && !sampler_places_are_sound(probe_info->sampler, file_bytes)))
+	    probe_info->calls_exec > 1 || probe_info->is_loader > 1 || probe_info->has_sampler > 1 || probe_info->has_usdt > 1 ||
+	    (probe_info->sampler && !sampler_places_are_sound(probe_info->sampler, file_bytes)) ||
+	    (probe_info->usdt && !usdt_places_are_sound(probe_info->usdt, wanted_nr(wanted), file_bytes)))
 		return false;
 	if (probe_info->functions_err &&
 	    (probe_info->function_nr ||

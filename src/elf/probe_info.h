@@ -25,10 +25,13 @@
 #define INTERPRETER_MAX 256	 /* bytes, with the NUL */
 #define OBJECT_RETURNS_MAX 4096 /* of one function; honest functions have a few */
 
-/* Functions to find besides the rows of allocator_functions[], each once; static ones, too. */
+/* Functions to find besides the rows of allocator_functions[], static ones, too; or USDT probes. Each row once. */
 struct function_wanted {
 	char name[FUNCTION_NAME_MAX];
 	uint32_t argument_nr; /* the probe reads arguments up to this position */
+	uint32_t is_usdt;     /* the name is PROVIDER:NAME */
+	uint32_t position[USDT_ARGUMENTS]; /* of a USDT probe, as in struct usdt_wanted */
+	uint64_t constant[USDT_ARGUMENTS];
 };
 
 struct functions_wanted {
@@ -62,7 +65,9 @@ struct probe_info {
 	uint32_t is_loader;    /* a dynamic linker, which can be started as a program, too */
 	uint32_t has_sampler;  /* it has probes of a sampler, perhaps unusable ones */
 	struct object_function *function;
-	struct sampler_places *sampler; /* NULL unless has_sampler */
+	uint32_t has_usdt;     /* it has wanted USDT probes, perhaps unusable ones */
+	struct usdt_places *sampler; /* NULL unless has_sampler */
+	struct usdt_places *usdt; /* NULL unless has_usdt; place.wanted is a row of functions_wanted */
 };
 
 /*

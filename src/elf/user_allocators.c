@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/units.h"
 #include "elf/allocators.h"
+#include "elf/argument_source.h"
 
 enum argument_id {
 	ARGUMENT_SIZE = 1 << 0,
@@ -34,6 +35,9 @@ static const struct function_kind {
 	unsigned int takes, needs; /* sets of enum argument_id */
 	const char *taken;
 } function_kinds[] = {
+	{ "alloc=usdt:", SHAPE_REPORTED, ARGUMENT_SIZE | ARGUMENT_COUNT | ARGUMENT_PTR | ARGUMENT_BYTES, ARGUMENT_PTR,
+	  "ptr=, size=, count= and bytes=" },
+	{ "free=usdt:", SHAPE_REPORTED_FREE, ARGUMENT_PTR, ARGUMENT_PTR, "ptr=" },
 	{ "alloc=", SHAPE_USER_ALLOC,
 	  ARGUMENT_SIZE | ARGUMENT_COUNT | ARGUMENT_OUT | ARGUMENT_BYTES, 0,
 	  "size=, count=, bytes= and out=" },
@@ -41,6 +45,11 @@ static const struct function_kind {
 	  ARGUMENT_SIZE | ARGUMENT_PTR, "ptr=, size= and count=" },
 	{ "free=", SHAPE_USER_FREE, ARGUMENT_PTR, ARGUMENT_PTR, "ptr=" },
 };
+
+static bool is_usdt(const struct user_function *function)
+{
+	return shape_is_reported(function->shape);
+}
 
 /* A function while it is parsed. Messages call it by the text before its arguments. */
 struct reading {
@@ -66,6 +75,9 @@ static int take_width(struct reading *reading, const struct argument_key *key, c
 
 	if (!width)
 		return 0;
+	if (is_usdt(&reading->function))
+		return reason_set(reading->why, -EINVAL, "%s: %s=%.40s: the program itself says how wide arguments of a USDT probe are",
+				  reading->name, key->name, value);
 	if (!key->narrow || strcmp(width, ":32"))
 		return reason_set(reading->why, -EINVAL,
 				  "%s: %s=%.40s: ':32' may follow the position of a size or a count, and nothing else",
@@ -80,15 +92,15 @@ static int set_position(struct reading *reading, const struct argument_key *key,
 	struct user_arguments *call = &reading->function.call;
 	uint32_t *field = key->id == ARGUMENT_SIZE ? &call->size :
 			  key->id == ARGUMENT_COUNT ? &call->count : &call->pointer;
-	uint64_t position;
+	uint64_t position, most = is_usdt(&reading->function) ? USDT_POSITION_MAX : USER_ARGUMENT_MAX;
 	int err = take_width(reading, key, value);
 
 	if (err)
 		return err;
-	if (parse_count(value, 1, USER_ARGUMENT_MAX, &position))
+	if (parse_count(value, 1, most, &position))
 		return reason_set(reading->why, -EINVAL,
 				  "%s: %s=%.40s: an argument's position is 1 to %d", reading->name,
-				  key->name, value, USER_ARGUMENT_MAX);
+				  key->name, value, (int)most);
 	if (position == call->size || position == call->count || position == call->pointer)
 		return reason_set(reading->why, -EINVAL, "%s: argument %u has two meanings",
 				  reading->name, (unsigned int)position);
@@ -164,11 +176,23 @@ static bool user_function_is_item(const char *item)
 	return find_function_kind(item);
 }
 
+static bool is_usdt_name(const char *name)
+{
+	const char *colon = strchr(name, ':');
+
+	return colon && colon > name && colon[1] && !strchr(colon + 1, ':');
+}
+
 static int take_symbol(struct reading *reading, const char *symbol)
 {
 	if (!*symbol)
 		return reason_set(reading->why, -EINVAL, "%s: the function's name is missing",
 				  reading->name);
+	if (is_usdt(&reading->function) && !is_usdt_name(symbol))
+		return reason_set(reading->why, -EINVAL, "%.100s: a USDT probe is called PROVIDER:NAME", reading->name);
+	if (!strncmp(symbol, "usdt:", strlen("usdt:")))
+		return reason_set(reading->why, -EINVAL, "%.100s: USDT probes report what is allocated and what is freed: "
+				  "alloc=usdt:… and free=usdt:…", reading->name);
 	if (strlen(symbol) >= FUNCTION_NAME_MAX)
 		return reason_set(reading->why, -EINVAL, "%.40s…: the function's name is too long",
 				  reading->name);
@@ -204,12 +228,6 @@ static int user_function_read(char *item, struct user_function *ret, struct reas
 
 /* ---- for the kernel side ---- */
 
-static struct argument_source constant_source(uint64_t value)
-{
-	return (struct argument_source){ .kind = ARGUMENT_CONSTANT, .value = value, .bytes = 8,
-					 .base = ARGUMENT_NO_REGISTER, .index = ARGUMENT_NO_REGISTER };
-}
-
 /* x86-64 psABI, 3.2.3: integer arguments 1 to 6. */
 static struct argument_source position_source(uint32_t position, bool is_narrow)
 {
@@ -226,9 +244,9 @@ static struct argument_source position_source(uint32_t position, bool is_narrow)
 struct user_call user_call_of(const struct user_arguments *at)
 {
 	return (struct user_call){
-		.size = at->size ? position_source(at->size, at->narrow & NARROW_SIZE) : constant_source(at->bytes),
-		.count = at->count ? position_source(at->count, at->narrow & NARROW_COUNT) : constant_source(1),
-		.pointer = at->pointer ? position_source(at->pointer, false) : constant_source(0),
+		.size = at->size ? position_source(at->size, at->narrow & NARROW_SIZE) : argument_constant(at->bytes),
+		.count = at->count ? position_source(at->count, at->narrow & NARROW_COUNT) : argument_constant(1),
+		.pointer = at->pointer ? position_source(at->pointer, false) : argument_constant(0),
 	};
 }
 
@@ -373,6 +391,11 @@ static bool spec_has_shape(const struct spec *spec, bool (*is_wanted)(enum call_
 	return false;
 }
 
+static bool shape_has_report(enum call_shape shape)
+{
+	return shape_is_reported(shape);
+}
+
 static int check_allocator_spec(const struct spec *spec)
 {
 	static const char missing[] = "%s is missing";
@@ -381,6 +404,9 @@ static int check_allocator_spec(const struct spec *spec)
 		return reason_set(spec->why, -EINVAL, missing, "name=");
 	if (!spec->allocator.object)
 		return reason_set(spec->why, -EINVAL, missing, "object=");
+	if (spec->allocator.wraps && spec_has_shape(spec, shape_has_report))
+		return reason_set(spec->why, -EINVAL,
+				  "wraps: a USDT probe shows no call whose malloc could be left out");
 	if (!spec_has_shape(spec, shape_gives))
 		return reason_set(spec->why, -EINVAL, missing, "alloc= (or realloc=)");
 	if (!spec_has_shape(spec, shape_takes))
@@ -410,23 +436,38 @@ static unsigned int user_allocators_argument_nr(const struct user_arguments *cal
 
 _Static_assert((int)FUNCTIONS_WANTED_MAX >= USER_CALLS_MAX, "there is room for each");
 
+static struct function_wanted wanted_of(const struct user_function *function)
+{
+	const struct user_arguments *call = &function->call;
+	struct function_wanted row = { .is_usdt = is_usdt(function) };
+
+	strcpy(row.name, function->symbol);
+	if (row.is_usdt) { /* in the order of struct usdt_call */
+		memcpy(row.position, (uint32_t[]){ call->pointer, call->size, call->count }, sizeof(row.position));
+		memcpy(row.constant, (uint64_t[]){ 0, call->bytes, 1 }, sizeof(row.constant));
+	}
+	return row;
+}
+
+static bool is_wanted_row(const struct function_wanted *a, const struct function_wanted *b)
+{
+	return a->is_usdt == b->is_usdt && !strcmp(a->name, b->name) &&
+	       !memcmp(a->position, b->position, sizeof(a->position)) && !memcmp(a->constant, b->constant, sizeof(a->constant));
+}
+
 /* Two files may have functions of the same name. */
 static void want(struct functions_wanted *wanted, struct user_function *function)
 {
 	unsigned int nr = user_allocators_argument_nr(&function->call);
-	struct function_wanted *row;
+	const struct function_wanted row = wanted_of(function);
 
 	function->wanted = 0;
-	while (function->wanted < wanted->nr &&
-	       strcmp(wanted->function[function->wanted].name, function->symbol))
+	while (function->wanted < wanted->nr && !is_wanted_row(&wanted->function[function->wanted], &row))
 		function->wanted++;
-	row = &wanted->function[function->wanted];
-	if (function->wanted == wanted->nr) {
-		wanted->nr++;
-		strcpy(row->name, function->symbol);
-	}
-	if (row->argument_nr < nr)
-		row->argument_nr = nr;
+	if (function->wanted == wanted->nr)
+		wanted->function[wanted->nr++] = row;
+	if (wanted->function[function->wanted].argument_nr < nr)
+		wanted->function[function->wanted].argument_nr = nr;
 }
 
 static void allocator_release(struct user_allocator *allocator)

@@ -18,7 +18,12 @@
  *	throws		C++ exceptions leave its functions; implied for C++ symbols (_Z…)
  *	wraps		its blocks come from malloc, possibly enlarged: malloc inside it does not count
  *
- * size=, count=, ptr= and out= are positions of arguments, from 1 to 6; bytes= is a number of bytes.
+ *	alloc=usdt:PROVIDER:NAME(…), free=usdt:PROVIDER:NAME(…)
+ *			USDT probes in place of functions: the program passes one when it has given out the block
+ *			`ptr=` of `size=` or `bytes=` bytes, and one before it takes the block `ptr=` back
+ *
+ * size=, count=, ptr= and out= are positions of arguments, from 1 to 6 (of a USDT probe 1 to 12); bytes= is a number of
+ * bytes.
  * A size or count whose C type is int or unsigned needs its width: size=2:32. Callers may leave garbage
  * in the upper half of the register; without the width the garbage would be part of the size.
  * A line may have any number of functions in any order. At least one must allocate blocks and one must

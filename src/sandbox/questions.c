@@ -254,6 +254,7 @@ const struct file_question file_questions[] = {
 	[FACTS] = { sizeof(struct probe_info), answer_facts, verify_facts, .array = {
 		ARRAY(struct probe_info, function, function_nr, .nr_most = OBJECT_FUNCTIONS_MAX),
 		ARRAY(struct probe_info, sampler, has_sampler, .nr_most = 1),
+		ARRAY(struct probe_info, usdt, has_usdt, .nr_most = 1),
 	} },
 	[RETURNS] = { sizeof(struct object_returns), answer_returns, verify_returns, .needs_new_reader = true, .array = {
 		ARRAY(struct object_returns, place, place_nr, .nr_most = OBJECT_RETURNS_MAX),

@@ -205,7 +205,15 @@ MUTANTS = {
         "account/calls.bpf.h", "if ((__u32)returned)", "if (returned)"),
     "posix_memalign: its error is ignored": ("account/calls.bpf.h", "if ((__u32)returned)", "if (0)"),
     "calls: a failed one is not counted": (
-        "account/calls.bpf.h", "\t\tprocess_add_counter(process, COUNTER_failed_calls, 1);\n", ""),
+        "account/calls.bpf.h", "\t} else {\n\t\tprocess_add_counter(process, COUNTER_failed_calls, 1);\n\t}", "\t}"),
+    "reported blocks: a failed one is not counted": (
+        "account/calls.bpf.h", "\tif (!address)\n\t\tprocess_add_counter(process, COUNTER_failed_calls, 1);\n", ""),
+    "reported blocks: inside a call they count twice": (
+        "account/calls.bpf.h", " ||\n\t    (is_in_call(thread) && call_is_declined(process, thread, thread->caller.sp, cookie)))", ")"),
+    "reported blocks: the place is a return address": (
+        "account/calls.bpf.h", ".kind = CALLER_EXACT };", ".kind = 0 };"),
+    "reported blocks: a count is left out": (
+        "account/calls.bpf.h", "cookie, address, product(count, size));", "cookie, address, size);"),
     "free: into closed accounting": (
         "account/calls.bpf.h", "!process || !is_recording(process) || layer", "!process || layer"),
     "free: an unknown block is not counted": (

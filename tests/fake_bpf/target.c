@@ -284,7 +284,7 @@ void vma_add(const void *start, size_t bytes)
 /* Calls as the probes see them: at the entry, at the return. */
 
 int enter_call(struct pt_regs *ctx);
-int take_sample(struct pt_regs *ctx);
+int take_report(struct pt_regs *ctx);
 int leave_call(struct pt_regs *ctx);
 int session_call(struct pt_regs *ctx);
 int leave_by_ret(struct pt_regs *ctx);
@@ -547,33 +547,43 @@ void user_free(__u64 pointer)
 #define REGISTER(name) \
 	{ .kind = ARGUMENT_REGISTER, .bytes = 8, .base = offsetof(struct pt_regs, name), .index = ARGUMENT_NO_REGISTER }
 
-static void pass_sampler(enum call_shape shape, __u64 address, __u64 size, __u64 weight)
+static void pass_usdt_probe(enum call_shape shape, __u64 address, __u64 size, __u64 weight)
 {
-	static const struct sampler_call places = { { REGISTER(di), REGISTER(si), REGISTER(dx) } };
+	static const struct usdt_call places = { { REGISTER(di), REGISTER(si), REGISTER(dx) } };
 	struct pt_regs regs = { .di = address, .si = size, .dx = weight };
 
-	if (!sampler_calls[0].argument[0].bytes)
-		sampler_calls[0] = places;
+	if (!usdt_calls[0].argument[0].bytes)
+		usdt_calls[0] = places;
 	PT_REGS_IP(&regs) = fake.frame[0];
 	PT_REGS_SP(&regs) = sp_at(1);
 	PT_REGS_FP(&regs) = frame_records_write(current_thread());
 	cookie_set(shape);
-	run(take_sample, &regs);
+	run(take_report, &regs);
 }
 
 void user_sample(__u64 address, __u64 size, __u64 weight)
 {
-	pass_sampler(SHAPE_SAMPLE, address, size, weight);
+	pass_usdt_probe(SHAPE_SAMPLE, address, size, weight);
 }
 
 void user_sample_lost(__u64 address, __u64 size, __u64 weight)
 {
-	pass_sampler(SHAPE_SAMPLE_LOST, address, size, weight);
+	pass_usdt_probe(SHAPE_SAMPLE_LOST, address, size, weight);
 }
 
 void user_sample_free(__u64 address)
 {
-	pass_sampler(SHAPE_SAMPLE_FREE, address, 0xbad, 0xbad);
+	pass_usdt_probe(SHAPE_SAMPLE_FREE, address, 0xbad, 0xbad);
+}
+
+void user_report(__u64 address, __u64 size, __u64 count)
+{
+	pass_usdt_probe(SHAPE_REPORTED, address, size, count);
+}
+
+void user_report_free(__u64 address)
+{
+	pass_usdt_probe(SHAPE_REPORTED_FREE, address, 0xbad, 0xbad);
 }
 
 void mapping_enter(enum call_shape shape, __u64 sp, const __u64 argument[6])

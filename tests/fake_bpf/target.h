@@ -146,7 +146,10 @@ void user_free(__u64 pointer);
 void user_sample(__u64 address, __u64 size, __u64 weight);
 void user_sample_free(__u64 address);
 void user_sample_lost(__u64 address, __u64 size, __u64 weight); /* of a sampler that reports no frees */
-extern struct sampler_call sampler_calls[SAMPLER_CALLS_MAX]; /* row 0 has the places that these two use */
+/* A user allocator passes its USDT probes, likewise. */
+void user_report(__u64 address, __u64 size, __u64 count);
+void user_report_free(__u64 address);
+extern struct usdt_call usdt_calls[USDT_CALLS_MAX]; /* row 0 has the places that all of these use */
 
 /* In the layer and the domain of mappings. */
 void user_mmap(__u64 size, __u64 returned);

@@ -240,7 +240,7 @@ static void tell_at(struct argument_source size)
 	};
 
 	user_call = 1;
-	sampler_calls[1] = (struct sampler_call){ { by_register[0], size, by_register[1] } };
+	usdt_calls[1] = (struct usdt_call){ { by_register[0], size, by_register[1] } };
 }
 
 static void expect_size(struct argument_source source, __u64 si, __u64 wanted)

@@ -439,3 +439,53 @@ ACCOUNT_TEST(layers, an_exec_forgets_the_pending_calls_of_all_layers)
 	expect(allocations, 2);
 	expect(frees, 0);
 }
+
+/* ---- blocks that the allocator reports by USDT probes ---- */
+
+static void report(__u64 address, __u64 size, __u64 count)
+{
+	layer = LAYER_POOL;
+	domain = POOL_DOMAIN;
+	user_report(address, size, count);
+	layer = LAYER_HEAP;
+	domain = 0;
+}
+
+static void report_free(__u64 address)
+{
+	layer = LAYER_POOL;
+	user_report_free(address);
+	layer = LAYER_HEAP;
+}
+
+ACCOUNT_TEST(user_allocators, reported_blocks_come_and_go_at_one_place)
+{
+	stack_is(0x401000, 0x402000);
+	report(0x1000, 16, 4);
+	expect_object(0x1000, 64);
+	user_report(0x3000, 1, 1); /* in the heap's layer */
+	expect_same(traceback_at(0x3000)->exact[0], 1, "the probe's place is exact");
+	user_report_free(0x3000);
+	report(0x2000, 0, 1);
+	expect_object(0x2000, 0);
+	report(0, 16, 1);
+	expect(failed_calls, 1);
+	report_free(0x1000);
+	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
+	expect(current_blocks, 1);
+	report_free(0x1000);
+	expect(unknown_frees, 1);
+}
+
+/* A pool may pass its probe inside a function of it that is probed, too: the function's call counts. */
+ACCOUNT_TEST(user_allocators, reported_block_inside_a_pending_call_counts_once)
+{
+	row_set((struct positions){ .size = 1 });
+	pool_enter(SHAPE_USER_ALLOC, sp_at(1), ARGUMENTS(24));
+	stack_is(0x401000, 0x402000, 0x403000);
+	report(0x1000, 24, 1);
+	pool_leave(SHAPE_USER_ALLOC, sp_at(1), 0x1000);
+	expect_object(0x1000, 24);
+	expect(current_blocks, 1);
+	expect(nested_calls, 1);
+}

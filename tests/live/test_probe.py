@@ -171,6 +171,49 @@ def test_probe_waits_for_dlopen(bench):
     check_equal(costs[16][1], costs[16][0] * done["size"] // done["count"], "bytes")
 
 
+# ---- USDT probes ----
+
+USDT = "alloc=usdt:pool:malloc(ptr=1,size=3),free=usdt:pool:free(ptr=1)"
+PLACES = ("take_tensor", "take_gradient", "take_workspace")
+
+
+def reported_of(bench, path, place):
+    """[count, size] of the blocks from a function, which has the probe inlined and allocates nothing else."""
+    total = bench.stats(path, "--include", f"function={place},all-frames")["total"]
+    return [total["count"], total["size"]]
+
+
+@harness.in_modes
+def test_probe_of_usdt_counts_exactly(bench, mode):
+    """The notes are sys/sdt.h's: each place has the values elsewhere, and the blocks are no memory of the process."""
+    program = bench.workload("usdt_pool")
+    with environment(mode):
+        recording = bench.attach([program], "--probe", spec(functions=USDT))
+    for order in ("go 700", "free"):
+        _, done = program.order(order)
+        check_equal(done["semaphores"], [3, 1], "semaphores")
+        path = recording.snapshot()
+        for place in PLACES:
+            check_equal(reported_of(bench, path, place), done[place], f"{place} after {order} ({mode})")
+        check_equal(losses_of(bench.show(path)), {}, "losses")
+    shown = bench.show(path)
+    check_equal({row["function"] for row in shown["probes"] if row["domain"] == 16}, {"pool:malloc", "pool:free"}, "probes")
+    recording.end(signal.SIGINT)
+    _, done = program.order("free")
+    check_equal(done["semaphores"], [0, 0], "semaphores after the recording")
+    program.is_unharmed()
+
+
+@harness.core
+def test_probe_of_usdt_that_is_not_there_is_refused(bench):
+    program = bench.workload("usdt_pool")
+    path = os.path.realpath(f"/proc/{program.pid}/exe")
+    stderr = refused(bench, program, "--probe", spec(functions=USDT.replace("pool:malloc", "pool:calloc")))
+    check(f"--probe: pool: no USDT probe pool:calloc in {path} (readelf -n lists those that are there)" in stderr, stderr)
+    stderr = refused(bench, program, "--probe", spec(functions=USDT.replace("size=3", "size=5")))
+    check(f"the USDT probes of {path} cannot be used: malloc has no argument 5" in stderr, stderr)
+
+
 # ---- exceptions ----
 
 def test_probe_of_a_pool_that_throws_lets_exceptions_pass(bench):

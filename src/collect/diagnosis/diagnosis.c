@@ -151,7 +151,7 @@ static size_t find_file_index(const struct mappings *mappings, uint32_t object)
 static enum diagnosed_return returns_of(const struct diagnosis *diagnosis,
 					const struct probe_site *site)
 {
-	if (shape_is_free(site->shape) || shape_is_python(site->shape))
+	if (shape_is_free(site->shape) || shape_is_reported(site->shape) || shape_is_python(site->shape))
 		return RETURN_NONE;
 	if (site->throws || diagnosis->target->probes.used->by_ret)
 		return RETURN_RET;

@@ -362,17 +362,34 @@ static int check_site(const struct attachment *at, struct probe_site *site, uint
 	return err;
 }
 
+/* Finds the row with its values, or fills a new one: equal calls share a row. A used row has a width. */
+static int find_usdt_call(const struct attachment *at, struct probe_site *site, struct reason *why)
+{
+	struct usdt_call *rows = at->bpf->bss->usdt_calls;
+
+	for (site->user_call = 0; site->user_call < USDT_CALLS_MAX; site->user_call++) {
+		struct usdt_call *row = &rows[site->user_call];
+
+		if (!row->argument[0].bytes)
+			*row = site->usdt;
+		if (!memcmp(row, &site->usdt, sizeof(*row)))
+			return 0;
+	}
+	return reason_set(why, -ENOTSUP, "there are too many kinds of such probes");
+}
+
 static int add_probes_of_site(const struct attachment *at, struct probe_site *site,
 			      struct batch *batch, struct reason *why)
 {
+	int err = shape_is_reported(site->shape) ? find_usdt_call(at, site, why) : 0;
 	const struct probe_place entry = site_entry(at->probes, site);
-	int err = check_seldom(at, site, why) ?: check_site(at, site, entry.offset, why);
 
+	err = err ?: check_seldom(at, site, why) ?: check_site(at, site, entry.offset, why);
 	if (err)
 		return err;
 	if (site->is_for_python)
 		return array_push(&batch->end[PROBE_PYTHON_HEAP], place, entry);
-	if (shape_is_sampler(site->shape))
+	if (shape_is_reported(site->shape))
 		return array_push(&batch->end[PROBE_SAMPLE], place, entry);
 	if (shape_is_free(site->shape))
 		return array_push(&batch->end[at->way->has_sessions ? PROBE_BOTH : PROBE_ENTRY], place, entry);
@@ -499,39 +516,24 @@ int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf,
 
 /* ---- sampler sites ---- */
 
-/* Finds the row with these places, or fills a new one: equal places share a row. A used row has a width. */
-static int find_sampler_call(const struct allocsnap_bpf *bpf, const struct sampler_call *call, uint32_t *ret)
+static int add_sampler_site(struct probes *probes, uint32_t object, const struct usdt_place *place, bool tells_frees)
 {
-	struct sampler_call *rows = bpf->bss->sampler_calls;
-
-	for (*ret = 0; *ret < SAMPLER_CALLS_MAX; ++*ret) {
-		if (!rows[*ret].argument[0].bytes)
-			rows[*ret] = *call;
-		if (!memcmp(&rows[*ret], call, sizeof(*call)))
-			return 0;
-	}
-	return -ENOSPC;
-}
-
-static int add_sampler_site(struct probes *probes, const struct allocsnap_bpf *bpf, uint32_t object,
-			    const struct sampler_place *place, bool tells_frees)
-{
+	bool is_free = sampler_place_is_free(place);
 	struct probe_site site = {
 		.object = object,
-		.function = place->is_free ? "otel_memory:free" : "otel_memory:alloc",
-		.shape = place->is_free ? SHAPE_SAMPLE_FREE : tells_frees ? SHAPE_SAMPLE : SHAPE_SAMPLE_LOST,
+		.function = is_free ? "otel_memory:free" : "otel_memory:alloc",
+		.shape = is_free ? SHAPE_SAMPLE_FREE : tells_frees ? SHAPE_SAMPLE : SHAPE_SAMPLE_LOST,
 		.layer = LAYER_HEAP,
 		.offset = place->offset,
 		.placement = { .why = PLACEMENT_EMULATED, .instruction = "nop" },
+		.usdt = place->call,
 		.semaphore = place->semaphore,
 	};
-	int err = find_sampler_call(bpf, &place->call, &site.user_call);
-
-	return err ?: array_push(probes, site, site);
+	return array_push(probes, site, site);
 }
 
 /* Whether all places may be probed. -ENOTSUP with a line in *why if not. */
-static int check_sampler_places(const struct attachment *at, const struct sampler_places *places, struct reason *why)
+static int check_sampler_places(const struct attachment *at, const struct usdt_places *places, struct reason *why)
 {
 	int err = 0;
 
@@ -585,7 +587,7 @@ int sampler_sites_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 			 uint32_t index, struct reason *why)
 {
 	const struct object *object = objects->object[index];
-	const struct sampler_places *places = object->probe_info->sampler;
+	const struct usdt_places *places = object->probe_info->sampler;
 	struct attachment at = attachment_to(probes, bpf, objects, index);
 	size_t first = probes->site_nr;
 	struct reason why_not = {};
@@ -596,12 +598,10 @@ int sampler_sites_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 		return 0;
 	}
 	for (size_t i = 0; i < places->nr && !err; i++)
-		err = add_sampler_site(probes, bpf, index, &places->place[i], sampler_places_tell_frees(places));
+		err = add_sampler_site(probes, index, &places->place[i], sampler_places_tell_frees(places));
 	if (err) {
 		forget_sampler_sites(probes, first, probes->site_nr - first);
-		if (err == -ENOSPC)
-			say_unused(object, "there are too many kinds of such probes", why);
-		return err == -ENOSPC ? 0 : err;
+		return err;
 	}
 	err = attach_sampler_sites(probes, bpf, objects, first, &why_not);
 	if (!err && !sampler_sites_are_probed(probes, index))

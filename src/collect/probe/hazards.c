@@ -35,10 +35,9 @@ static bool gives_out(const struct probe_site *site)
 	return site->is_attached && !shape_is_free(site->shape);
 }
 
-/* A sampler's place has no return. */
 static bool has_return(const struct probe_site *site)
 {
-	return gives_out(site) && !shape_is_sampler(site->shape);
+	return gives_out(site) && !shape_is_reported(site->shape);
 }
 
 /* Adds the site's returns, or drops the site. 0, or an error for which is_of_process() holds. */

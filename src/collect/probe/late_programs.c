@@ -19,7 +19,7 @@ static const struct {
 	[PROBE_RETURN] = { LATE_NEVER, "leave_call" },
 	[PROBE_BOTH] = { LATE_NEVER, "session_call" },
 	[PROBE_ENTRY] = { LATE_RETS, "enter_call" },
-	[PROBE_SAMPLE] = { LATE_SAMPLE, "take_sample" },
+	[PROBE_SAMPLE] = { LATE_SAMPLE, "take_report" },
 	[PROBE_PYTHON] = { LATE_PYTHON, "python_place" },
 	[PROBE_PYTHON_HEAP] = { LATE_PYTHON, "python_heap" },
 };

@@ -110,30 +110,58 @@ bool user_allocator_applies(const struct user_allocator *allocator, const struct
 	return user_allocator_is_in(allocator, object->path, object->is_program);
 }
 
-/* If several allocators share a function, it counts for the first one. */
-static int add_user_allocator(struct probes *probes, const struct objects *objects, uint32_t index,
-		      const struct object_function *function, unsigned int meant)
+/* If several allocators share a function, it counts for the first one. Returns whether one has the wanted function. */
+static bool describe_user_site(const struct objects *objects, uint32_t index, uint32_t wanted, struct probe_site *ret)
 {
 	const struct user_allocators *user_allocators = objects->user_allocators;
-	uint32_t wanted = function->name - allocator_function_nr;
 
 	for (size_t i = 0; i < user_allocators->function_nr; i++) {
 		const struct user_function *named = &user_allocators->function[i];
 		const struct user_allocator *allocator = &user_allocators->allocator[named->allocator];
-		const struct probe_site site = {
+
+		if (named->wanted != wanted || !user_allocator_applies(allocator, objects->object[index]))
+			continue;
+		*ret = (struct probe_site){
 			.function = named->symbol,
 			.shape = named->shape,
 			.layer = allocator->wraps ? LAYER_HEAP : LAYER_POOL,
 			.domain = DOMAIN_USER + named->allocator,
 			.user_call = i,
+			.user_function = i,
 			.throws = user_function_throws(user_allocators, i),
 			.is_user_allocator = true,
 		};
-
-		if (named->wanted == wanted && user_allocator_applies(allocator, objects->object[index]))
-			return is_meant(&site, meant) ? append_site(probes, site, index, function) : 0;
+		return true;
 	}
-	return 0;
+	return false;
+}
+
+/* A symbol that has the name of a USDT probe is not meant. */
+static int add_user_function(struct probes *probes, const struct objects *objects, uint32_t index,
+			     const struct object_function *function, unsigned int meant)
+{
+	uint32_t wanted = function->name - allocator_function_nr;
+	struct probe_site site;
+
+	if (objects->user_allocators->wanted.function[wanted].is_usdt ||
+	    !describe_user_site(objects, index, wanted, &site) || !is_meant(&site, meant))
+		return 0;
+	return append_site(probes, site, index, function);
+}
+
+static int add_user_probe(struct probes *probes, const struct objects *objects, uint32_t index,
+			  const struct usdt_place *place, unsigned int meant)
+{
+	struct probe_site site;
+
+	if (!describe_user_site(objects, index, place->wanted, &site) || !is_meant(&site, meant))
+		return 0;
+	site.usdt = place->call;
+	site.semaphore = place->semaphore;
+	return append_site(probes, site, index, &(struct object_function){
+		.offset = place->offset,
+		.placement = { .why = PLACEMENT_EMULATED, .instruction = "nop" },
+	});
 }
 
 bool probes_have_sessions(const struct allocsnap_bpf *bpf)
@@ -185,7 +213,9 @@ static int add_user_allocators(struct probes *probes, const struct objects *obje
 
 	for (uint32_t i = 0; i < probe_info->function_nr && !err; i++)
 		if (probe_info->function[i].name >= allocator_function_nr)
-			err = add_user_allocator(probes, objects, index, &probe_info->function[i], meant);
+			err = add_user_function(probes, objects, index, &probe_info->function[i], meant);
+	for (uint64_t i = 0; probe_info->usdt && i < probe_info->usdt->nr && !err; i++)
+		err = add_user_probe(probes, objects, index, &probe_info->usdt->place[i], meant);
 	return err;
 }
 
@@ -365,7 +395,7 @@ bool probes_see_heap(const struct probes *probes)
 {
 	for (size_t i = 0; i < probes->site_nr; i++)
 		if (probes->site[i].is_attached && probes->site[i].layer == LAYER_HEAP &&
-		    !shape_is_free(probes->site[i].shape) && !shape_is_sampler(probes->site[i].shape))
+		    !shape_is_free(probes->site[i].shape) && !shape_is_reported(probes->site[i].shape))
 			return true;
 	return false;
 }

@@ -43,8 +43,10 @@ struct probe_site {
 	uint64_t offset; /* of the function in the file */
 	uint64_t vaddr;
 	struct placement placement;
-	uint32_t user_call; /* index into user_calls[], or of a sampler's place into sampler_calls[] */
-	uint64_t semaphore; /* of a sampler's place, in the file; 0: none */
+	uint32_t user_call; /* index into user_calls[], or of a USDT probe into usdt_calls[], once it is attached */
+	uint32_t user_function; /* index into the functions of struct user_allocators */
+	struct usdt_call usdt; /* of a USDT probe */
+	uint64_t semaphore; /* of a USDT probe, in the file; 0: none */
 	bool is_user_allocator;
 	bool is_for_python; /* of the C library: gives blocks that CPython has asked for */
 	bool of_heap;
@@ -64,7 +66,7 @@ enum probe_end {
 	PROBE_RETURN, /* hijacks the return address */
 	PROBE_BOTH,   /* a session: the program at the entry decides whether the return is probed */
 	PROBE_ENTRY,
-	PROBE_SAMPLE, /* at a point that the process's own sampler passes */
+	PROBE_SAMPLE, /* at a USDT probe */
 	PROBE_PYTHON, /* at a place where CPython's allocators are called, or begin, or its objects do */
 	PROBE_PYTHON_HEAP, /* a session at a function that they call */
 	PROBE_END_NR

@@ -202,7 +202,7 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 	bpf_program__set_expected_attach_type(bpf->progs.python_heap, UPROBE_SESSION_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.python_place, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.enter_call, UPROBE_MULTI_ATTACH_TYPE);
-	bpf_program__set_expected_attach_type(bpf->progs.take_sample, UPROBE_MULTI_ATTACH_TYPE);
+	bpf_program__set_expected_attach_type(bpf->progs.take_report, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.leave_call, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.leave_by_ret, UPROBE_MULTI_ATTACH_TYPE);
 }

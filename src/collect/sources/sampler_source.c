@@ -210,14 +210,14 @@ static void sampler_interval_leave(struct collector *collector, struct target *t
 
 /* ---- what the sampler says about itself ---- */
 
-static const struct sampler_places *sampler_of(const struct object *object)
+static const struct usdt_places *sampler_of(const struct object *object)
 {
 	return object->probe_info ? object->probe_info->sampler : NULL;
 }
 
 struct sampler_place_in_memory sampler_find_info(const struct mappings *mappings, uint32_t object)
 {
-	const struct sampler_places *places =
+	const struct usdt_places *places =
 		mappings_use(mappings, object) ? sampler_of(mappings->objects->object[object]) : NULL;
 
 	if (!places || !places->nr || !places->info_distance)

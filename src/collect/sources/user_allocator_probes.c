@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/reason.h"
 #include "elf/allocators.h"
 
@@ -52,7 +53,7 @@ static bool is_attached(const struct place *place, uint32_t function)
 	const struct probes *probes = place->target->probes.used;
 
 	for (size_t i = 0; i < probes->site_nr; i++)
-		if (probes->site[i].is_user_allocator && probes->site[i].user_call == function &&
+		if (probes->site[i].is_user_allocator && probes->site[i].user_function == function &&
 		    probes->site[i].is_attached && is_in(place, probes->site[i].object))
 			return true;
 	return false;
@@ -115,6 +116,18 @@ static int report_function_not_probed(const struct place *place, const struct ob
 	return reason_set(why, -ENOENT, "%s in %s cannot be probed", symbol, object->path);
 }
 
+static int report_missing_probe(const struct object *object, const struct user_function *function, struct reason *why)
+{
+	const struct usdt_places *usdt = object->probe_info->usdt;
+
+	if (usdt && !usdt->nr)
+		return reason_set(why, -ENOENT, "the USDT probes of %s cannot be used: %s", object->path, usdt->fault);
+	if (usdt && array_any(usdt->nr, i, usdt->place[i].wanted == function->wanted))
+		return reason_set(why, -ENOENT, "the USDT probe %s in %s cannot be probed", function->symbol, object->path);
+	return reason_set(why, -ENOENT, "no USDT probe %s in %s (readelf -n lists those that are there)", function->symbol,
+			  object->path);
+}
+
 /* Always returns -ENOENT. */
 static int report_missing_function(const struct place *place, const struct user_function *function,
 				   struct reason *why)
@@ -124,11 +137,15 @@ static int report_missing_function(const struct place *place, const struct user_
 
 	if (place->object_nr > 1)
 		return reason_set(why, -ENOENT,
-				  "no symbol %s in any of %zu files that are %s: static and inlined, or stripped?",
-				  function->symbol, place->object_nr, allocator_at(place)->object);
+				  "no %s %s in any of %zu files that are %s%s",
+				  shape_is_reported(function->shape) ? "USDT probe" : "symbol", function->symbol,
+				  place->object_nr, allocator_at(place)->object,
+				  shape_is_reported(function->shape) ? "" : ": static and inlined, or stripped?");
 	if (!object->probe_info)
 		return reason_set(why, -ENOENT, "cannot look for %s in %s: %s", function->symbol,
 				  object->path, object->unreadable ?: "no ELF file");
+	if (shape_is_reported(function->shape))
+		return report_missing_probe(object, function, why);
 	if (is_known_function(object->probe_info, function->symbol))
 		return report_known_function(function->symbol, object, why);
 	found = find_user_function(object->probe_info, function);

@@ -235,11 +235,11 @@ static int write_file(const struct made *made)
 	return fd;
 }
 
-static struct sampler_places read_made(const struct made *made)
+static struct usdt_places read_made(const struct made *made)
 {
 	int fd = write_file(made);
 	struct elf_object *elf = elf_object__open(fd, NULL);
-	struct sampler_places places;
+	struct usdt_places places;
 
 	cr_assert(elf);
 	sampler_places_read(elf, &places);
@@ -251,7 +251,7 @@ static struct sampler_places read_made(const struct made *made)
 
 static void expect_fault(const struct made *made, const char *wanted)
 {
-	struct sampler_places places = read_made(made);
+	struct usdt_places places = read_made(made);
 
 	cr_expect_eq(places.nr, 0, "%s", wanted);
 	cr_expect_str_eq(places.fault, wanted);
@@ -260,7 +260,7 @@ static void expect_fault(const struct made *made, const char *wanted)
 Test(sampler_places, are_those_of_the_notes)
 {
 	struct made made = make();
-	struct sampler_places places;
+	struct usdt_places places;
 
 	add_note(&made, CODE, 0, "libc", "setjmp", "8@%rdi -4@%esi 8@%rax 8@%rdx");
 	add_otel(&made, CODE + 0x10, "alloc", "8@%rbx -4@$5 8@8(%rsp)");
@@ -271,13 +271,13 @@ Test(sampler_places, are_those_of_the_notes)
 	cr_assert_eq(places.nr, 3, "%s", places.fault);
 	cr_expect_eq(places.place[0].offset, 0x1010);
 	cr_expect_eq(places.place[0].semaphore, 0x2000);
-	cr_expect_eq(places.place[0].is_free, 0);
+	cr_expect_eq(sampler_place_is_free(&places.place[0]), 0);
 	cr_expect_eq(places.place[0].call.argument[0].base, offsetof(struct user_regs_struct, rbx));
 	cr_expect_eq(places.place[0].call.argument[1].value, 5);
 	cr_expect_eq(places.place[0].call.argument[2].kind, ARGUMENT_MEMORY);
 	cr_expect_eq(places.place[2].offset, 0x1030);
 	cr_expect_eq(places.place[2].semaphore, 0x2002);
-	cr_expect_eq(places.place[2].is_free, 1);
+	cr_expect_eq(sampler_place_is_free(&places.place[2]), 1);
 	cr_expect_eq(places.info_distance, 0);
 }
 
@@ -294,7 +294,7 @@ Test(sampler_places, file_without_any)
 Test(sampler_places, may_have_no_semaphore)
 {
 	struct made made = make();
-	struct sampler_places places;
+	struct usdt_places places;
 
 	add_note(&made, CODE, 0, "otel_memory", "alloc", "8@%rdi 8@%rsi 8@%rdx");
 	add_note(&made, CODE, 0, "otel_memory", "free", "8@%rdi");
@@ -313,7 +313,7 @@ Test(sampler_places, all_must_be_usable)
 	} bad[] = {
 		{ CODE, DATA, "alloc", "8@%rdi 8@%rsi", "alloc has 2 arguments, not 3" },
 		{ CODE, DATA, "free", ALLOC, "free has 3 arguments, not 1" },
-		{ CODE, DATA, "alloc", ALLOC " 8@%rcx", "a probe with more than 3 arguments" },
+		{ CODE, DATA, "alloc", ALLOC " 8@%rcx", "alloc has 4 arguments, not 3" },
 		{ CODE, DATA, "free", "8@arena(%rip)", "an argument of a probe names a variable: 'arena(%rip)'" },
 		{ CODE + 0x800, DATA, "free", "8@%rdi", "free is not on a nop" },
 		{ CODE + 0x1000, DATA, "free", "8@%rdi", "free is not on a nop" },
@@ -339,7 +339,7 @@ Test(sampler_places, all_must_be_usable)
 Test(sampler_places, may_be_of_either_provider)
 {
 	struct made made = make();
-	struct sampler_places places;
+	struct usdt_places places;
 
 	add_note(&made, CODE, DATA, "ddheap", "alloc", ALLOC);
 	add_note(&made, CODE + 0x10, DATA + 2, "ddheap", "free", "8@%rdi");
@@ -351,7 +351,7 @@ Test(sampler_places, may_be_of_either_provider)
 Test(sampler_places, may_have_no_frees_but_need_allocations)
 {
 	struct made made = make(), other = make();
-	struct sampler_places places;
+	struct usdt_places places;
 
 	add_otel(&made, CODE, "alloc", ALLOC);
 	places = read_made(&made);
@@ -378,6 +378,61 @@ Test(sampler_places, are_not_too_many)
 		add_otel(&made, CODE, "free", "%rdi");
 	add_otel(&made, CODE, "alloc", ALLOC);
 	cr_expect_eq(read_made(&made).nr, 21);
+}
+
+/* ---- other USDT probes ---- */
+
+static void read_wanted(const struct made *made, const struct usdt_wanted *wanted, size_t nr, struct usdt_places *ret)
+{
+	int fd = write_file(made);
+	struct elf_object *elf = elf_object__open(fd, NULL);
+
+	cr_assert(elf);
+	usdt_places_read(elf, wanted, nr, ret);
+	cr_expect(usdt_places_are_sound(ret, nr, FILE_BYTES));
+	elf_object__close(elf);
+	close(fd);
+}
+
+Test(usdt_places, are_those_that_are_wanted_with_the_arguments_that_are_taken)
+{
+	static const struct usdt_wanted wanted[] = {
+		{ "p:malloc", .position = { 1, 3 }, .constant = { 0, 0, 1 } },
+		{ "p:free", .position = { 1 }, .constant = { 0, 0, 1 } },
+		{ "p:malloc", .position = { 2 }, .constant = { 0, 64, 1 } },
+	};
+	struct made made = make();
+	struct usdt_places places;
+
+	add_note(&made, CODE, DATA, "p", "malloc", "8@%rdi -4@%ecx 8@%rsi 8@$0");
+	add_note(&made, CODE + 0x10, DATA + 2, "p", "free", "8@%rdx");
+	add_note(&made, CODE + 0x20, DATA, "p:", "malloc", "8@%rdi");
+	add_note(&made, CODE + 0x20, DATA, "p", "mallocs", "8@%xmm0");
+	read_wanted(&made, wanted, ARRAY_SIZE(wanted), &places);
+	cr_assert_eq(places.nr, 3, "%s", places.fault);
+	cr_expect_eq(places.place[0].wanted, 0);
+	cr_expect_eq(places.place[0].offset, places.place[1].offset);
+	cr_expect_eq(places.place[0].call.argument[0].base, REG(rdi));
+	cr_expect_eq(places.place[0].call.argument[1].base, REG(rsi));
+	cr_expect_eq(places.place[0].call.argument[2].value, 1);
+	cr_expect_eq(places.place[1].wanted, 2);
+	cr_expect_eq(places.place[1].call.argument[0].base, REG(rcx));
+	cr_expect_eq(places.place[1].call.argument[1].value, 64);
+	cr_expect_eq(places.place[2].wanted, 1);
+	cr_expect_eq(places.place[2].semaphore, places.place[0].semaphore + 2);
+	cr_expect(!usdt_places_are_sound(&places, 2, FILE_BYTES), "row 2 of 2");
+}
+
+Test(usdt_places, must_have_the_arguments)
+{
+	static const struct usdt_wanted wanted = { "p:malloc", .position = { 1, 3 } };
+	struct made made = make();
+	struct usdt_places places;
+
+	add_note(&made, CODE, DATA, "p", "malloc", "8@%rdi 8@%rsi");
+	read_wanted(&made, &wanted, 1, &places);
+	cr_expect_eq(places.nr, 0);
+	cr_expect_str_eq(places.fault, "malloc has no argument 3");
 }
 
 /* Cut and random notes: nothing is read behind the section, and what is found is sound. */
@@ -410,7 +465,7 @@ Test(sampler_places, damaged_notes)
 Test(sampler_places, forged_ones_are_not_sound)
 {
 	struct made made = make();
-	struct sampler_places good, bad;
+	struct usdt_places good, bad;
 
 	add_otel(&made, CODE, "alloc", ALLOC);
 	add_otel(&made, CODE, "free", "8@%rdi");
@@ -421,14 +476,14 @@ Test(sampler_places, forged_ones_are_not_sound)
 		change; \
 		cr_expect(!sampler_places_are_sound(&bad, FILE_BYTES), #change); \
 	} while (0)
-	EXPECT_BAD(bad.nr = SAMPLER_PLACES_MAX + 1);
-	EXPECT_BAD((bad.nr = 1, bad.place[0].is_free = 1));
+	EXPECT_BAD(bad.nr = USDT_PLACES_MAX + 1);
+	EXPECT_BAD((bad.nr = 1, bad.place[0].wanted = 1));
 	EXPECT_BAD(memset(bad.fault, 'x', sizeof(bad.fault)));
 	EXPECT_BAD(bad.place[0].offset = FILE_BYTES);
 	EXPECT_BAD(bad.place[1].semaphore = FILE_BYTES);
 	EXPECT_BAD(bad.place[1].semaphore = 1);
-	EXPECT_BAD(bad.place[0].is_free = 1);
-	EXPECT_BAD(bad.place[0].is_free = 2);
+	EXPECT_BAD(bad.place[0].wanted = 1);
+	EXPECT_BAD(bad.place[0].wanted = 4);
 	EXPECT_BAD(bad.place[0].call.argument[2].bytes = 0);
 	EXPECT_BAD(bad.place[1].call.argument[1].base = 0x1000);
 }

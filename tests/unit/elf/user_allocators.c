@@ -83,6 +83,27 @@ Test(user_allocators, parse_argument_widths)
 	user_allocators_release(&user_allocators);
 }
 
+Test(user_allocators, parse_usdt_probes)
+{
+	struct user_allocators user_allocators = read_specs(SPECS(
+		"name=p,object=x,alloc=usdt:p:a(ptr=1,count=12,size=3),free=usdt:p:f(ptr=2),alloc=a(size=2),free=f(ptr=1)",
+		"name=q,object=y,alloc=usdt:p:a(ptr=1,bytes=64),free=usdt:p:f(ptr=2)"));
+	const struct functions_wanted *wanted = &user_allocators.wanted;
+
+	expect_function(&user_allocators.function[0], "p:a", SHAPE_REPORTED,
+			(struct user_arguments){ .pointer = 1, .count = 12, .size = 3 });
+	expect_function(&user_allocators.function[1], "p:f", SHAPE_REPORTED_FREE, (struct user_arguments){ .pointer = 2 });
+	cr_assert_eq(wanted->nr, 5, "one probe is looked for with two sets of arguments, the other with one");
+	cr_expect(wanted->function[0].is_usdt && !wanted->function[2].is_usdt);
+	cr_expect_eq(wanted->function[0].position[0], 1);
+	cr_expect_eq(wanted->function[0].position[1], 3);
+	cr_expect_eq(wanted->function[0].position[2], 12);
+	cr_expect_eq(wanted->function[1].position[0], 2);
+	cr_expect_eq(wanted->function[4].constant[1], 64);
+	cr_expect_eq(wanted->function[4].constant[2], 1);
+	user_allocators_release(&user_allocators);
+}
+
 /* Functions of one name are looked for once, with all the arguments that either needs. */
 Test(user_allocators, may_be_several_in_one_recording)
 {
@@ -177,6 +198,19 @@ static const struct {
 	{ SPEC("alloc=a(size=1)x"), "alloc=a(size=1)x: nothing belongs behind ')'" },
 	{ SPEC("alloc=a)"), "alloc=a): nothing belongs behind ')'" },
 	{ SPEC("alloc=a(size=1),free=a(ptr=1)"), "free=a: the function is there twice" },
+	{ SPEC("alloc=usdt:p:a(size=1)"), "alloc=usdt:p:a: ptr= is missing" },
+	{ SPEC("alloc=usdt:p:a(ptr=1)"), "alloc=usdt:p:a: size= (or bytes=) is missing" },
+	{ SPEC("alloc=usdt:p:a(ptr=1,size=13)"), "alloc=usdt:p:a: size=13: an argument's position is 1 to 12" },
+	{ SPEC("alloc=usdt:p:a(ptr=1,out=2)"), "alloc=usdt:p:a: 'out=2' is none of ptr=, size=, count= and bytes=" },
+	{ SPEC("alloc=usdt:p:a(ptr=1,size=2:32)"),
+	  "alloc=usdt:p:a: size=2:32: the program itself says how wide arguments of a USDT probe are" },
+	{ SPEC("alloc=usdt:a(ptr=1,size=2)"), "alloc=usdt:a: a USDT probe is called PROVIDER:NAME" },
+	{ SPEC("free=usdt:p:(ptr=1)"), "free=usdt:p:: a USDT probe is called PROVIDER:NAME" },
+	{ SPEC("free=usdt:p:q:r(ptr=1)"), "free=usdt:p:q:r: a USDT probe is called PROVIDER:NAME" },
+	{ SPEC("realloc=usdt:p:r(ptr=1,size=2)"),
+	  "realloc=usdt:p:r: USDT probes report what is allocated and what is freed: alloc=usdt:… and free=usdt:…" },
+	{ SPEC("alloc=usdt:p:a(ptr=1,size=2),free=usdt:p:f(ptr=1),wraps"),
+	  "wraps: a USDT probe shows no call whose malloc could be left out" },
 };
 
 Test(user_allocators, refuse_invalid_specifications)
