@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "elf/allocators.h"
 #include "elf/elf_object_private.h"
+#include "elf/instructions.h"
 #include "elf/returns.h"
 
 int decoder_open(csh *ret_capstone, cs_insn **ret_insn)

@@ -11,7 +11,6 @@
  * not a signal. Only 64-bit files of this machine's own architecture are accepted.
  */
 
-#include <capstone/capstone.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -158,24 +157,5 @@ int elf_object__read(const struct elf_object *obj, uint64_t offset, void *buf, s
 
 /* Reads up to len bytes at a file offset. Returns how many the file has. */
 size_t elf_object__read_some(const struct elf_object *obj, uint64_t offset, void *buf, size_t len);
-
-/* Opens capstone for x86-64, with room for one instruction in detail. 0 or -ENOMEM; then there is nothing to close. */
-int decoder_open(csh *ret_capstone, cs_insn **ret_insn);
-void decoder_close(csh *capstone, cs_insn **insn); /* also if they are zero */
-
-bool insn_has_group(const cs_insn *insn, unsigned int group);
-bool insn_is_jcc(const cs_insn *insn);
-bool insn_calls_pointer(const cs_insn *insn); /* a call or a jump that is not to a fixed place */
-
-/*
- * The effect of x86-64 instructions on registers and flags. capstone 4's own lists of registers read and written have errors, so only
- * instructions that are listed here are relied on.
- */
-
-/* Instructions that change nothing but flags. */
-bool insn_only_looks(const cs_insn *insn);
-
-/* Instructions whose only explicit result is their first operand; they may change flags, too. */
-bool insn_writes_first_operand(const cs_insn *insn);
 
 #endif

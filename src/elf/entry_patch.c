@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "elf/entry_patch.h"
 
-#include <capstone/capstone.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "base/reason.h"
 #include "elf/allocators.h"
 #include "elf/elf_object_private.h"
+#include "elf/instructions.h"
 #include "elf/known_functions.h"
 #include "shared/call_types.h"
 

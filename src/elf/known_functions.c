@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "elf/known_functions.h"
 
-#include <capstone/capstone.h>
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 
 #include "base/array.h"
 #include "elf/allocators.h"
+#include "elf/instructions.h"
 
 /* The prefix that an allocator has in the table, and the end of a name that only its functions have. */
 static const char *const prefix_of_end[] = { "je_", "tc_", "mi_" };

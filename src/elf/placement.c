@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "elf/placement.h"
 
-#include <capstone/capstone.h>
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 
 #include "base/array.h"
 #include "elf/elf_object.h"
+#include "elf/instructions.h"
 
 /* Intel SDM vol. 2, 2.1.5 */
 size_t x86_modrm_len(uint8_t modrm, uint8_t sib)

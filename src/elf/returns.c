@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "elf/returns.h"
 
-#include <capstone/capstone.h>
 #include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "base/idmap.h"
 #include "elf/elf_object.h"
 #include "base/reason.h"
+#include "elf/instructions.h"
 
 #if CS_API_MAJOR < 5
 #define X86_INS_UD1 X86_INS_UD2B

@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "elf/elf_object.h"
+#include "elf/instructions.h"
 #include "symbols/go_table.h"
 
 #define FUNCTION_BYTES_MAX (64u << 10)
