@@ -25,6 +25,26 @@ int admissible_processes(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+extern char own_cgroups_root[GROUP_PATH_BYTES];
+
+/*
+ * /proc shows control groups relative to the root of the reader's namespace. This stores where that root is; it stays ""
+ * if the path is too long.
+ */
+static void note_own_cgroups(struct task_struct *task)
+{
+	__u32 place = ADMISSION_BY_LOADER;
+	struct admission *admission = bpf_map_lookup_elem(&admissions, &place);
+
+	if (!admission)
+		return;
+	admission->is_too_long = 0;
+	read_cgroup(admission, BPF_CORE_READ(task, nsproxy, cgroup_ns, root_cset, dfl_cgrp, kn));
+	if (!admission->is_too_long)
+		bpf_probe_read_kernel_str(own_cgroups_root, sizeof(own_cgroups_root),
+					  &admission->text[RULE_CGROUP][admission->start[RULE_CGROUP] & (TEXT_BYTES - 1)]);
+}
+
 /* The loader runs this once. It stores the loader's TGID and the roots of the paths that the loader sees in /proc. */
 SEC("syscall")
 int note_own(void *ctx)
@@ -34,6 +54,6 @@ int note_own(void *ctx)
 	own_tgid = task->tgid;
 	own_root = (__u64)BPF_CORE_READ(task, fs, root.dentry);
 	own_root_mount = (__u64)BPF_CORE_READ(task, fs, root.mnt);
-	own_cgroup_root = (__u64)BPF_CORE_READ(task, nsproxy, cgroup_ns, root_cset, dfl_cgrp, kn);
+	note_own_cgroups(task);
 	return 0;
 }

@@ -189,7 +189,7 @@ const volatile struct rules rules = {};
 const volatile bool sharers_by_tracepoints = false;
 __u64 own_tgid = 0;
 __u64 own_root = 0, own_root_mount = 0;
-__u64 own_cgroup_root = 0;
+char own_cgroups_root[GROUP_PATH_BYTES] = {};
 __u64 next_image = 1;
 __u32 slot_taken[PROCESSES_MAX] = {};
 __u32 next_slot = 0;

@@ -4,8 +4,8 @@
 
 /*
  * Decides which processes a system-wide recording admits. Exec, fork and the loader's walk over existing processes all
- * use this code, so they cannot differ. The rules test the name, the path of the program and the control group, as
- * /proc shows them to the loader, and the effective user and the PID.
+ * use this code, so they cannot differ. The rules test the name and the path of the program, as /proc shows them to the
+ * loader, the control group by its path from the root of the hierarchy, and the effective user and the PID.
  */
 
 #include "vmlinux.h"
@@ -33,9 +33,8 @@ extern const volatile struct rules rules;
 /* The loader's own TGID, because it never records itself, and the roots of the paths that it sees. */
 extern __u64 own_tgid;
 extern __u64 own_root, own_root_mount; /* struct dentry, struct vfsmount */
-extern __u64 own_cgroup_root;	       /* struct kernfs_node */
 
-#define TEXT_BYTES 1024 /* a power of two; a longer path is cut at its start, and no rule holds for it */
+#define TEXT_BYTES GROUP_PATH_BYTES /* a power of two; a longer path is cut at its start, and no rule holds for it */
 #define NAME_BYTES 256	/* one part of a path */
 #define TEXT_KEYS 4	/* RULE_COMM, RULE_EXE, RULE_CGROUP; a power of two */
 
@@ -185,8 +184,6 @@ static long cgroup_step(__u32 i, void *data)
 	struct admission *admission = *(struct admission **)data;
 	struct kernfs_node *node = (void *)admission->node, *parent;
 
-	if (admission->node == own_cgroup_root)
-		return 1;
 	parent = kernfs_parent(node);
 	if (!parent)
 		return 1;
@@ -226,12 +223,12 @@ static __noinline int read_exe(struct admission *admission, struct task_struct *
 	return 0;
 }
 
-static __noinline int read_cgroup(struct admission *admission, struct task_struct *task)
+static __noinline int read_cgroup(struct admission *admission, struct kernfs_node *group)
 {
 	struct admission *data = admission;
 
 	text_begin(admission, RULE_CGROUP);
-	admission->node = (__u64)BPF_CORE_READ(task, cgroups, dfl_cgrp, kn);
+	admission->node = (__u64)group;
 	if (admission->node)
 		bpf_loop(PATH_STEPS, cgroup_step, &data, 0);
 	text_end(admission, RULE_CGROUP);
@@ -312,7 +309,7 @@ static __noinline bool is_admissible(struct task_struct *task, __u32 place)
 	if (rules.has_texts & 1 << RULE_EXE)
 		read_exe(admission, task);
 	if (rules.has_texts & 1 << RULE_CGROUP)
-		read_cgroup(admission, task);
+		read_cgroup(admission, BPF_CORE_READ(task, cgroups, dfl_cgrp, kn));
 	return rules_hold(admission);
 }
 

@@ -8,6 +8,7 @@
 
 #define RULES_MAX 64
 #define RULE_PATTERN_MAX 256 /* with its NUL; a power of two */
+#define GROUP_PATH_BYTES 1024 /* of a path that a rule tests, with its NUL */
 
 /* The property of a process that a rule tests. */
 enum rule_key {

@@ -3,9 +3,31 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char hex_digits[] = "0123456789abcdef";
+
+/* ---- the whole path ---- */
+
+char *cgroup_from_top(const char *root, const char *shown)
+{
+	static const char up[] = "/..";
+	size_t up_len = strlen(up), len = root ? strlen(root) : 0;
+	char *path;
+
+	if (!len || *shown != '/')
+		return strdup(shown);
+	for (; !strncmp(shown, up, up_len) && (!shown[up_len] || shown[up_len] == '/'); shown += up_len)
+		while (len && root[--len] != '/')
+			;
+	while (len && root[len - 1] == '/')
+		len--;
+	if (!shown[strspn(shown, "/")])
+		shown = len ? "" : "/";
+	return asprintf(&path, "%.*s%s", (int)len, root, shown) < 0 ? NULL : path;
+}
 
 /* ---- containers ---- */
 

@@ -3,7 +3,14 @@
 #define ALLOCSNAP_BASE_CGROUP_PATH_H
 
 /*
- * Reads containers and pods out of the path of a control group, by its form alone. Who makes a group chooses its name, so this is as
+ * The path of a control group from the top of the hierarchy: what rules compare with and what snapshots say, in whatever
+ * namespace the recorder is. The kernel shows a path relative to the root of the reader's namespace ("/../OTHER" beside it).
+ * root: where that root is; "" or NULL: unknown, and the path stays as it is shown. NULL is ENOMEM.
+ */
+char *cgroup_from_top(const char *root, const char *shown);
+
+/*
+ * The functions below read containers and pods out of such a path, by its form alone. Its maker chooses a group's name, so this is as
  * true as the host's root is. Each function returns its second argument, "" if the path says nothing.
  */
 

@@ -78,6 +78,7 @@ struct objects {
 	uint32_t files_most, files_nr;
 	uint32_t user_files[USERS_MAX];
 	uint64_t user_seed;
+	const char *cgroups_root; /* where the root of our namespace of control groups is, or NULL */
 	uint64_t names_nr;     /* number of names_id given out */
 	uint64_t opened_nr;    /* objects so far */
 	uint64_t changed_nr;   /* objects that have changed so far */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/cgroup_path.h"
 #include "base/units.h"
 #include "shared/bpf_types.h"
 
@@ -102,6 +103,14 @@ char *proc_text(pid_t pid, const char *name)
 	return text;
 }
 
+static void drop_ending(char *text, const char *ending)
+{
+	size_t len = strlen(text), ending_len = strlen(ending);
+
+	if (len >= ending_len && !strcmp(text + len - ending_len, ending))
+		text[len - ending_len] = '\0';
+}
+
 char *proc_cgroup(pid_t pid)
 {
 	char *text = proc_text(pid, "cgroup"), *rest = text, *line, *path = NULL;
@@ -112,6 +121,8 @@ char *proc_cgroup(pid_t pid)
 		if (!strncmp(line, "0::", 3))
 			path = strdup(line + 3);
 	free(text);
+	if (path && proc_is_ending(pid))
+		drop_ending(path, " (deleted)"); /* a group may go before its dead */
 	return path ?: strdup("");
 }
 
@@ -430,6 +441,14 @@ int process_identity_read(struct process_identity *identity)
 	int err = take_comm(identity, proc_text(identity->pid, "comm")) ?:
 			  replace_identity_text(&identity->exe, proc_link(identity->pid, "exe"));
 	return err ?: process_identity_read_args(identity);
+}
+
+int process_identity_read_cgroup(struct process_identity *identity, const char *root)
+{
+	char *shown = proc_cgroup(identity->pid), *path = shown ? cgroup_from_top(root, shown) : NULL;
+
+	free(shown);
+	return replace_identity_text(&identity->cgroup, path);
 }
 
 int process_identity_read_args(struct process_identity *identity)

@@ -25,7 +25,10 @@ FILE *proc_open(pid_t pid, const char *name);
 /* The text of proc_read() without its last newline; "" if the file can't be read. NULL is ENOMEM. */
 char *proc_text(pid_t pid, const char *name);
 
-/* The path in the unified cgroup hierarchy, "" if the process has no path there. NULL is ENOMEM. */
+/*
+ * The path in the unified cgroup hierarchy, as the kernel shows it to us (see base/cgroup_path.h); "" if the process has no path
+ * there. NULL is ENOMEM.
+ */
 char *proc_cgroup(pid_t pid);
 
 /* The target of the symbolic link /proc/PID/NAME; "" if it can't be read. NULL is ENOMEM. */
@@ -93,6 +96,9 @@ bool process_identity_open(struct process_identity *identity);
 
 /* Reads the name, the program and the arguments. 0 or -ENOMEM. */
 int process_identity_read(struct process_identity *identity);
+
+/* Reads the control group. root: see base/cgroup_path.h. 0 or -ENOMEM. */
+int process_identity_read_cgroup(struct process_identity *identity, const char *root);
 
 /* Reads the arguments again: a process can change them (setproctitle). 0 or -ENOMEM. */
 int process_identity_read_args(struct process_identity *identity);

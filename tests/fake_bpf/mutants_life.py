@@ -180,8 +180,8 @@ MUTANTS = {
         "filter/rules.bpf.h", "\t\treturn leave_mount(admission);\n", "\t\treturn 1;\n"),
     "rules: paths begin at the machine's root": (
         "filter/rules.bpf.h", "admission->node == own_root && admission->mount == own_root_mount", "0"),
-    "rules: groups begin at the machine's root": (
-        "filter/rules.bpf.h", "admission->node == own_cgroup_root", "0"),
+    "rules: the recorder's own group is the root": (
+        "admissible.bpf.c", "\tif (!admission->is_too_long)\n", "\tif (0)\n"),
     "rules: hold of a part of a path": (
         "filter/rules.bpf.h", " || admission->is_too_long & 1 << key", ""),
     "rules: one of any kind will do": (

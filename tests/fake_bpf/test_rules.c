@@ -13,7 +13,9 @@ int admissible_processes(struct bpf_iter__task *ctx);
 int page_fault(struct bpf_perf_event_data *ctx);
 
 extern volatile struct rules rules; /* see bpf_process.c */
-extern __u64 own_tgid, own_root, own_root_mount, own_cgroup_root;
+extern __u64 own_tgid, own_root, own_root_mount;
+extern char own_cgroups_root[GROUP_PATH_BYTES];
+int note_own(void *ctx);
 
 /* ---- a process in a file system and a control group ---- */
 
@@ -230,11 +232,29 @@ ACCOUNT_TEST(rules, match_the_control_group)
 	group_path("system.slice", "shop@1.service");
 	cr_expect(group_fits("/system.slice/shop@*"));
 	cr_expect(!group_fits("/system.slice"));
-	own_cgroup_root = (uintptr_t)&nodes[1];
-	cr_expect(group_fits("/shop@1.service"));
 	group_path();
-	own_cgroup_root = 0;
 	cr_expect(group_fits("/"));
+}
+
+/* Wherever the recorder is: rules see paths from the top, and the recorder knows where its own root is. */
+ACCOUNT_TEST(rules, match_control_groups_from_the_top_in_a_namespace_too)
+{
+	static struct css_set recorders;
+	static struct cgroup_namespace namespace = { .root_cset = &recorders };
+	static struct nsproxy nsproxy = { .cgroup_ns = &namespace };
+	static struct fs_struct fs;
+	struct task_struct *task = fake.current = someone();
+
+	task->nsproxy = &nsproxy;
+	task->fs = &fs;
+	recorders.dfl_cgrp = &group;
+	group_path("kubepods", "pod1");
+	note_own(NULL);
+	own_tgid = 0;
+	cr_expect_str_eq(own_cgroups_root, "/kubepods/pod1");
+	cr_expect(group_fits("/kubepods/pod1"));
+	group_path("kubepods", "pod2");
+	cr_expect(group_fits("/kubepods/pod2"));
 }
 
 /* ---- together ---- */

@@ -97,9 +97,9 @@ class World:
         """A shell from a copy of the machine's file; its children also use the world's C library."""
         return self.bench.start(["/bin/sh", "-c", script], env=self.environment, **options)
 
-    def record(self, *options, interval=NEVER):
+    def record(self, *options, interval=NEVER, under=()):
         folder = self.bench.path(f"out.{len(self.bench.processes)}")
-        argv = [ALLOCSNAP, "record", "-o", folder, "--interval", interval, *options]
+        argv = [*under, ALLOCSNAP, "record", "-o", folder, "--interval", interval, *options]
         recorder = self.bench.start(argv, kind=Record, folder=folder)
         recorder.line_of("recording")
         return recorder
@@ -188,6 +188,20 @@ def copy_of_fork(world):
     return world.bench.start([path], kind=Workload, env=world.environment).ready()
 
 
+def is_removed(group):
+    with contextlib.suppress(OSError):
+        group.rmdir()
+    return not group.exists()
+
+
+def end_group(group):
+    """Ends who is in it, and removes it."""
+    for pid in (group / "cgroup.procs").read_text().split():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    wait_for(lambda: is_removed(group), "the end of a group and who is in it")
+
+
 @contextlib.contextmanager
 def unified_group(bench, name):
     """A control group of version 2, as a folder; it goes with the test."""
@@ -199,11 +213,7 @@ def unified_group(bench, name):
         try:
             yield folder
         finally:
-            for pid in (folder / "cgroup.procs").read_text().split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
-            wait_for(lambda: not (folder / "cgroup.procs").read_text(), "the end of who is in the group")
-            folder.rmdir()
+            end_group(folder)
 
 
 @harness.core
@@ -222,6 +232,35 @@ def test_record_selects_by_cgroup(bench):
         expected = {name_of(there), name_of(later), f"born.{born}", f"sh.{shell.pid}"}
         check_equal(names, expected, "recorded")
         check(name_of(never) not in names, "a process outside the cgroup is recorded")
+        recorder.end()
+
+
+@contextlib.contextmanager
+def group_below(parent, *names):
+    """A group in one or several that are made for it; they go with the test, and who is in them."""
+    group = parent.joinpath(*names)
+    group.mkdir(parents=True)
+    try:
+        yield group
+    finally:
+        for gone in (group, *group.parents)[:len(names)]:
+            end_group(gone)
+
+
+def test_record_says_the_cgroup_that_its_rules_match(bench):
+    """Also in a namespace of control groups, whose root is not the top: beside the recorder and below it, new and old, gone too."""
+    world = World(bench)
+    with unified_group(bench, "allocsnap-top") as parent, group_below(parent, "own") as own, group_below(parent, "other") as other:
+        beside, within = world.holds("beside"), world.holds("within")
+        (other / "cgroup.procs").write_text(str(beside.pid))
+        (own / "cgroup.procs").write_text(str(within.pid))
+        enter = f'echo $$ >{own}/cgroup.procs && exec unshare --cgroup -- "$@"'
+        recorder = world.record("--cgroup", f"/{parent.name}/*", under=["sh", "-c", enter, "sh"])
+        shell = world.shell(f"echo $$ >{other}/cgroup.procs; exec {world.program('born')} 100003")
+        born = json.loads(shell.line())["ready"]
+        shown = {path.split("/")[-2]: bench.show(path)["metadata"]["cgroup"] for path in recorder.pass_now()}
+        check_equal(shown, {name_of(beside): f"/{parent.name}/other", name_of(within): f"/{parent.name}/own",
+                            f"born.{born}": f"/{parent.name}/other"}, "groups")
         recorder.end()
 
 
@@ -307,20 +346,9 @@ LABELS = "container_id", "label.k8s.pod.uid", "label.container.runtime"
 POD = "0f5c3a9b-e1d2-4477-a8c6-d5e4f3b2a190"
 
 
-@contextlib.contextmanager
 def container_group(parent, container):
     """A group with the name that containerd gives it below systemd, in one with the name that the kubelet gives it."""
-    pod = parent / f"kubepods-burstable-pod{POD.replace('-', '_')}.slice"
-    group = pod / f"cri-containerd-{container}.scope"
-    group.mkdir(parents=True)
-    try:
-        yield group
-    finally:
-        for pid in (group / "cgroup.procs").read_text().split():
-            os.kill(int(pid), signal.SIGKILL)
-        wait_for(lambda: not (group / "cgroup.procs").read_text(), "the end of who is in the group")
-        group.rmdir()
-        pod.rmdir()
+    return group_below(parent, f"kubepods-burstable-pod{POD.replace('-', '_')}.slice", f"cri-containerd-{container}.scope")
 
 
 def test_record_labels_what_runs_in_pods(bench):

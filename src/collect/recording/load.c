@@ -308,16 +308,13 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		bpf_program__set_autoload(bpf->progs.process_fork,
 					  options->follow_forks || options->system_wide);
 		bpf_program__set_autoload(bpf->progs.admissible_processes, options->system_wide);
-		bpf_program__set_autoload(bpf->progs.note_own, options->system_wide);
 		bpf->rodata->rules.by_ret = options->no_return_probes || !probe_way_of(bpf)->has_sessions;
 		choose_watch(bpf, options);
 		bpf_program__set_autoload(bpf->progs.oom_victim, options->on_oom);
 		bpf_program__set_autoload(bpf->progs.memory_groups, options->on_oom);
 		err = skeleton_load(bpf);
 	}
-	if (!err && options->system_wide)
-		err = admission_begin(bpf);
-	err = err ?: attach_process_life(bpf);
+	err = err ?: admission_begin(bpf) ?: attach_process_life(bpf);
 	if (err)
 		report_load_failure(err, why);
 out:

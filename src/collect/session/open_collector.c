@@ -202,6 +202,7 @@ static int open_kernel_side(struct collector *collector, struct reason *why)
 	if (!collector->bpf)
 		return -errno;
 	share_files(collector->bpf, &collector->objects, &collector->options);
+	collector->objects.cgroups_root = collector->bpf->bss->own_cgroups_root;
 	use_link_holder(collector->bpf, &collector->helpers, &collector->shared);
 	collector->shared.probes.late = &collector->late;
 	file_opener__use(collector->helpers.opener, bpf_program__fd(collector->bpf->progs.file_system_of));

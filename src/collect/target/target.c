@@ -90,9 +90,8 @@ static int open_process(struct target *target, pid_t id, struct reason *why)
 	err = err ?: target__read_identity(target);
 	if (err)
 		return err;
-	target->identity.cgroup = proc_cgroup(target->identity.pid);
 	target__read_start_rss(target);
-	err = target->identity.cgroup ? target__refresh(target, why) : -ENOMEM;
+	err = process_identity_read_cgroup(&target->identity, target->mappings.objects->cgroups_root) ?: target__refresh(target, why);
 	made_code_begin(&target->made_code);
 	return err;
 }
@@ -182,7 +181,7 @@ struct target *target__adopt(pid_t pid, const struct process *account, uint64_t 
 		err = target_copy_parent(target, parent);
 	}
 	if (!err && process_identity_open(&target->identity)) {
-		err = target__read_identity(target);
+		err = target__read_identity(target) ?: process_identity_read_cgroup(&target->identity, objects->cgroups_root);
 		target->reading.is_touched = true;
 	}
 	if (!err)

@@ -1,11 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Names of containers and pods in paths of control groups. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 #include "base/cgroup_path.h"
 
 #define ID "0f5c3a9be1d24477a8c6d5e4f3b2a1908f7e6d5c4b3a29181706f5e4d3c2b1a0"
 #define OTHER "1f5c3a9be1d24477a8c6d5e4f3b2a1908f7e6d5c4b3a29181706f5e4d3c2b1a0"
+
+Test(cgroup_from_top, is_what_is_shown_in_the_first_namespace)
+{
+	static const struct {
+		const char *root, *shown, *path;
+	} rows[] = {
+		{ NULL, "/a/b", "/a/b" },
+		{ "", "/../b", "/../b" },
+		{ "/", "/a/b", "/a/b" },
+		{ "/", "/", "/" },
+		{ "/", "", "" },
+		{ "/kubepods/pod1", "/", "/kubepods/pod1" },
+		{ "/kubepods/pod1", "/init", "/kubepods/pod1/init" },
+		{ "/kubepods/pod1", "/..", "/kubepods" },
+		{ "/kubepods/pod1", "/../pod2/x", "/kubepods/pod2/x" },
+		{ "/kubepods/pod1", "/../..", "/" },
+		{ "/kubepods/pod1", "/../../system.slice", "/system.slice" },
+		{ "/kubepods/pod1", "/../../../x", "/x" }, /* no kernel says so */
+		{ "/kubepods", "/..x", "/kubepods/..x" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char *path = cgroup_from_top(rows[i].root, rows[i].shown);
+
+		cr_expect_str_eq(path, rows[i].path, "%s below %s: %s", rows[i].shown, rows[i].root, path);
+		free(path);
+	}
+}
 
 static void check_id(const char *cgroup, const char *wanted)
 {
