@@ -31,29 +31,40 @@ char *cgroup_from_top(const char *root, const char *shown)
 
 /* ---- containers ---- */
 
-/* The last run of exactly 64 hex digits, or NULL. */
+/* The first run of exactly 64 hex digits, or NULL. */
+static const char *first_container_id(const char *text)
+{
+	for (const char *at = text + strcspn(text, hex_digits); *at; at += strcspn(at, hex_digits)) {
+		size_t len = strspn(at, hex_digits);
+
+		if (len == CONTAINER_ID_LEN)
+			return at;
+		at += len;
+	}
+	return NULL;
+}
+
+/* The last one. */
 static const char *find_container_id(const char *cgroup)
 {
 	const char *found = NULL;
 
-	for (const char *at = cgroup + strcspn(cgroup, hex_digits); *at; at += strcspn(at, hex_digits)) {
-		size_t len = strspn(at, hex_digits);
-
-		if (len == CONTAINER_ID_LEN)
-			found = at;
-		at += len;
-	}
+	for (const char *at = first_container_id(cgroup); at; at = first_container_id(at + CONTAINER_ID_LEN))
+		found = at;
 	return found;
 }
 
-const char *container_id(const char *cgroup, char id[CONTAINER_ID_LEN + 1])
+static const char *copy_id(char id[CONTAINER_ID_LEN + 1], const char *found)
 {
-	const char *found = find_container_id(cgroup);
-
 	*id = '\0';
 	if (found)
 		strncat(id, found, CONTAINER_ID_LEN);
 	return id;
+}
+
+const char *container_id(const char *cgroup, char id[CONTAINER_ID_LEN + 1])
+{
+	return copy_id(id, find_container_id(cgroup));
 }
 
 const char *container_runtime(const char *cgroup, char runtime[CONTAINER_RUNTIME_MAX])
@@ -104,11 +115,19 @@ static const char *find_pod_uid(const char *name, size_t *len)
 	return NULL;
 }
 
-const char *pod_uid(const char *cgroup, char uid[POD_UID_LEN + 1])
+/* Whether the group at `name` lies in the group of a container, and PID 1 does not. */
+static bool is_in_container(const char *cgroup, const char *name, const char *init)
+{
+	const char *id = first_container_id(cgroup);
+
+	return id && id < name && strncmp(cgroup, init, id + CONTAINER_ID_LEN - cgroup);
+}
+
+const char *pod_uid(const char *cgroup, const char *init, char uid[POD_UID_LEN + 1], char id[CONTAINER_ID_LEN + 1])
 {
 	static const char slice[] = ".slice", ends[] = "/:";
 
-	*uid = '\0';
+	*uid = *id = '\0';
 	for (const char *name = cgroup + strspn(cgroup, ends), *next; *name; name = next) {
 		size_t len = strcspn(name, ends), slice_len = strlen(slice);
 		const char *found;
@@ -119,10 +138,13 @@ const char *pod_uid(const char *cgroup, char uid[POD_UID_LEN + 1])
 		found = find_pod_uid(name, &len);
 		if (!found)
 			continue;
-		*uid = '\0';
+		if (is_in_container(cgroup, name, init))
+			break;
 		strncat(uid, found, len);
 		for (char *gap = strchr(uid, '_'); gap; gap = strchr(gap, '_'))
 			*gap = '-';
+		copy_id(id, first_container_id(next));
+		break;
 	}
 	return uid;
 }

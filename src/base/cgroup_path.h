@@ -30,8 +30,10 @@ const char *container_runtime(const char *cgroup, char runtime[CONTAINER_RUNTIME
 /*
  * The UID of a Kubernetes pod, with "-" in it: "pod" and a UUID at the end of a group's name, where systemd has "_" for
  * "-" ("…/kubepods-burstable-pod12345678_….slice", "/kubepods/burstable/pod12345678-…"), or the 32 hex digits of a static
- * pod.
+ * pod. The outermost such group counts: a process in a pod may make groups below its own. In a container's group there is no pod,
+ * unless that container is the node: PID 1 is in it. init: its path.
+ * Stores in id the container that the pod's group has, "" if the process is in none.
  */
-const char *pod_uid(const char *cgroup, char uid[POD_UID_LEN + 1]);
+const char *pod_uid(const char *cgroup, const char *init, char uid[POD_UID_LEN + 1], char id[CONTAINER_ID_LEN + 1]);
 
 #endif

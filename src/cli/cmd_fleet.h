@@ -75,7 +75,7 @@ extern const struct option_row fleet_group_rows[], fleet_list_rows[];
 /* For a command's detail, which has one paragraph a line (cli/cmd_help.h). */
 #define SELECTION_DETAIL \
 	"SEL selects snapshots: KEY OP VALUE, separated by commas; all must be true. Keys with patterns (= !=): " \
-	"host comm exe build-id cgroup container boot kernel version trigger end path label.NAME. Keys with " \
+	"host comm exe build-id cgroup container boot kernel version trigger end path pod namespace label.NAME. Keys with " \
 	"numbers (= != < <= > >=): pid size count time. A time is 2026-11-21 or 2026-11-21T03:15 (UTC, or RFC " \
 	"3339 with an offset), seconds since 1970, or a duration ago: -24h. The values of end are: running, " \
 	"exited 0, killed by signal 9, replaced by exec, gone with an earlier boot, not seen again. Examples:\n" \

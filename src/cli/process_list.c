@@ -30,6 +30,7 @@ static void listed_process_release(struct listed_process *process)
 	free(process->first.path);
 	free(process->last.path);
 	free(process->end);
+	free(process->pod);
 }
 
 void process_list_release(struct process_list *list)
@@ -88,12 +89,17 @@ static int set_listed_snapshot(struct listed_snapshot *ret, const char *path, co
 
 static int set_listed_end(struct listed_process *process, const struct snapshot *snapshot)
 {
-	char *end = strdup(listed_metadata(snapshot, "end"));
+	const char *pod = listed_metadata(snapshot, "label.k8s.pod.name");
+	char *end = strdup(listed_metadata(snapshot, "end")), *text;
 
-	if (!end)
+	if (!end || asprintf(&text, "%s%s%s", listed_metadata(snapshot, "label.k8s.namespace.name"), *pod ? "/" : "", pod) < 0) {
+		free(end);
 		return -ENOMEM;
+	}
 	free(process->end);
+	free(process->pod);
 	process->end = end;
+	process->pod = text;
 	process->sampler = snapshot_sampler_kind(snapshot);
 	return 0;
 }
@@ -205,6 +211,7 @@ enum list_time {
 
 enum list_column {
 	COLUMN_PROCESS,
+	COLUMN_POD,
 	COLUMN_FROM,
 	COLUMN_TO,
 	COLUMN_SNAPSHOTS,
@@ -223,6 +230,7 @@ static const struct {
 	int least;     /* the width that shortening leaves; 0: it is not shortened */
 } columns[COLUMN_NR] = {
 	[COLUMN_PROCESS] = { "PROCESS", .least = 12 },
+	[COLUMN_POD] = { "POD", .least = 12 },
 	[COLUMN_FROM] = { "FROM" },
 	[COLUMN_TO] = { "TO" },
 	[COLUMN_SNAPSHOTS] = { "SNAPS", .is_right = true },
@@ -248,7 +256,7 @@ static const struct list_fit {
 	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) | DROPPED(SAMPLER) },
 	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) | DROPPED(SAMPLER) | DROPPED(FROM) },
 	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) | DROPPED(SAMPLER) | DROPPED(FROM) |
-	  DROPPED(SNAPSHOTS) },
+	  DROPPED(SNAPSHOTS) | DROPPED(POD) },
 };
 
 struct list_table {
@@ -344,6 +352,9 @@ static void format_cell(char cell[CELL_MAX], const struct list_table *table, con
 	case COLUMN_PROCESS:
 		format_process_cell(cell, table, process);
 		break;
+	case COLUMN_POD:
+		clean_text(cell, CELL_MAX, process->pod);
+		break;
 	case COLUMN_FROM:
 		format_listed_time(cell, from_ns, table->fit->from);
 		break;
@@ -375,17 +386,19 @@ static void format_cell(char cell[CELL_MAX], const struct list_table *table, con
 
 /* ---- widths ------------------------------------------------------------------------------- */
 
-static bool any_has_sampler(const struct process_list *list)
+/* Columns that no process has a text in. */
+static unsigned int find_empty_columns(const struct process_list *list)
 {
+	unsigned int empty = DROPPED(SAMPLER) | DROPPED(POD);
+
 	for (size_t i = 0; i < list->process_nr; i++)
-		if (list->process[i].sampler)
-			return true;
-	return false;
+		empty &= ~((list->process[i].sampler ? DROPPED(SAMPLER) : 0) | (*list->process[i].pod ? DROPPED(POD) : 0));
+	return empty;
 }
 
 static int measure_table(struct list_table *table)
 {
-	unsigned int dropped = table->fit->dropped | (any_has_sampler(table->list) ? 0 : DROPPED(SAMPLER));
+	unsigned int dropped = table->fit->dropped | find_empty_columns(table->list);
 	char cell[CELL_MAX];
 	int sum = 0;
 
@@ -405,10 +418,10 @@ static int measure_table(struct list_table *table)
 	return sum - GAP;
 }
 
-/* Shortens the end and the process, in this order, not below their least widths. Returns the excess that is left. */
+/* Shortens the end, the pod and the process, in this order, not below their least widths. Returns the excess that is left. */
 static int shorten_columns(struct list_table *table, int excess)
 {
-	static const enum list_column order[] = { COLUMN_END, COLUMN_PROCESS };
+	static const enum list_column order[] = { COLUMN_END, COLUMN_POD, COLUMN_PROCESS };
 
 	for (size_t i = 0; i < ARRAY_SIZE(order) && excess > 0; i++) {
 		int *width = &table->width[order[i]], spare = *width - columns[order[i]].least;
@@ -529,6 +542,8 @@ static void emit_listed_process(struct emitter *out, const struct listed_process
 		emit_uint(out, "pid", process->pid);
 	emit_text(out, "comm", process->comm);
 	emit_text(out, "folder", process->folder);
+	if (*process->pod)
+		emit_text(out, "pod", process->pod);
 	emit_uint(out, "snapshots", process->snapshot_nr);
 	emit_uint(out, "disk_bytes", process->disk_bytes);
 	emit_listed_snapshot(out, "first", &process->first);

@@ -244,6 +244,7 @@ static int parse_term_time(const struct parsing *parsing, struct selection_term 
 #define LABEL_PREFIX "label."
 
 #define STRING(name_, member) { .name = name_, .column = #member, .offset = offsetof(struct fleet_snapshot, member) }
+#define LABEL(name_, label_) { .name = name_, .is_label = true, .label = label_ }
 #define NUMBER(name_, member, parse_, right_) \
 	{ .name = name_, .column = #member, .offset = offsetof(struct fleet_snapshot, member), .parse = parse_, .right = right_ }
 
@@ -253,6 +254,7 @@ static const struct selection_key {
 	const char *column; /* of the row table */
 	size_t offset;
 	bool is_label;
+	const char *label; /* a label that has a key of its own */
 	int (*parse)(const struct parsing *parsing, struct selection_term *term, const char *value);
 	const char *right; /* says in an error what a right value is */
 } keys[] = {
@@ -268,6 +270,8 @@ static const struct selection_key {
 	STRING("trigger", trigger),
 	STRING("end", ending),
 	STRING("path", path),
+	LABEL("pod", "k8s.pod.name"),
+	LABEL("namespace", "k8s.namespace.name"),
 	{ .name = LABEL_PREFIX, .is_label = true },
 	NUMBER("pid", pid, parse_term_number, "a pid is a whole number"),
 	NUMBER("size", size, parse_term_bytes, "a size is a whole number, as 4096, 64K or 10MiB"),
@@ -299,7 +303,7 @@ static const struct selection_key *selection_key_at(const char *text)
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		const struct selection_key *key = &keys[i];
 
-		if (key->is_label ? len > prefix_len && !strncmp(text, LABEL_PREFIX, prefix_len) :
+		if (key->is_label && !key->label ? len > prefix_len && !strncmp(text, LABEL_PREFIX, prefix_len) :
 				    len == strlen(key->name) && !strncmp(text, key->name, len))
 			return key;
 	}
@@ -314,7 +318,7 @@ static void list_keys(char names[256])
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		strcat(names, i ? ", " : "");
 		strcat(names, keys[i].name);
-		strcat(names, keys[i].is_label ? "NAME" : "");
+		strcat(names, keys[i].is_label && !keys[i].label ? "NAME" : "");
 	}
 }
 
@@ -427,7 +431,8 @@ static int add_term(const struct parsing *parsing, char *text)
 		return report_unknown_key(text, parsing->why);
 	value = term.operator == OP_NONE ? NULL : text + len + strlen(operators[term.operator]);
 	text[len] = '\0';
-	term.label = term.key->is_label ? text + strlen(LABEL_PREFIX) : NULL;
+	if (term.key->is_label)
+		term.label = term.key->label ?: text + strlen(LABEL_PREFIX);
 	err = check_operator(&term, text, parsing->why) ?: set_term_value(parsing, &term, value);
 	return err ?: array_push(parsing->selection, term, term);
 }

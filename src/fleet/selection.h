@@ -6,7 +6,7 @@
  * A selection of a fleet's snapshots: "host=web-*,comm=redis*,label.version=1.4,time>=2026-11-21".
  *
  * It has terms KEY OP VALUE with commas between; all terms must be true. The values of host comm exe build-id cgroup
- * container boot kernel version trigger end path label.NAME are patterns (engine/pattern.h), with = and !=. The
+ * container boot kernel version trigger end path pod namespace label.NAME are patterns (engine/pattern.h), with = and !=. The
  * values of pid, size, count and time are numbers, with = != < <= > >=. A size may have a suffix (4M). A time is RFC
  * 3339, or the beginning of it (2026-11-21, 2026-11-21T03:15, UTC; = means within it, <= up to its end), or seconds
  * since 1970 (four digits are a year), or a duration ago (-24h), which is an instant and goes with < <= > >= only.
@@ -15,7 +15,8 @@
  * is. It is an error if an unknown KEY and an OP follow a comma, or a blank and a KEY, or nothing. A pattern that
  * begins with = is an error, too (it is written [=]). An empty text selects all snapshots.
  *
- * A label that a snapshot lacks is the empty text. `end` is what became of the process, as far as the catalogue
+ * pod and namespace are the labels k8s.pod.name and k8s.namespace.name. A label that a snapshot lacks is the empty text.
+ * `end` is what became of the process, as far as the catalogue
  * knows, in all its snapshots: end=running, end=exited*, end=killed*, "end=replaced by exec", "end=not seen again".
  */
 

@@ -443,12 +443,25 @@ int process_identity_read(struct process_identity *identity)
 	return err ?: process_identity_read_args(identity);
 }
 
-int process_identity_read_cgroup(struct process_identity *identity, const char *root)
+static char *read_cgroup_from_top(pid_t pid, const char *root)
 {
-	char *shown = proc_cgroup(identity->pid), *path = shown ? cgroup_from_top(root, shown) : NULL;
+	char *shown = proc_cgroup(pid), *path = shown ? cgroup_from_top(root, shown) : NULL;
 
 	free(shown);
-	return replace_identity_text(&identity->cgroup, path);
+	return path;
+}
+
+int process_identity_read_cgroup(struct process_identity *identity, const char *root)
+{
+	char *init = read_cgroup_from_top(1, root);
+	int err = init ? replace_identity_text(&identity->cgroup, read_cgroup_from_top(identity->pid, root)) : -ENOMEM;
+
+	if (!err) {
+		pod_read(&identity->pod, identity->cgroup, init);
+		pod_find_names(&identity->pod);
+	}
+	free(init);
+	return err;
 }
 
 int process_identity_read_args(struct process_identity *identity)

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "process/pods.h"
+
 struct process;
 
 /*
@@ -85,6 +87,7 @@ struct process_identity {
 	int pidfd; /* readable when the process has ended */
 	uint64_t start_ticks;
 	char *comm, *exe, *cmdline, *cgroup;
+	struct pod pod;
 	bool is_named; /* snapshots of this program exist under `comm` */
 };
 
@@ -97,7 +100,7 @@ bool process_identity_open(struct process_identity *identity);
 /* Reads the name, the program and the arguments. 0 or -ENOMEM. */
 int process_identity_read(struct process_identity *identity);
 
-/* Reads the control group. root: see base/cgroup_path.h. 0 or -ENOMEM. */
+/* Reads the control group, and the pod from it. root: see base/cgroup_path.h. 0 or -ENOMEM. */
 int process_identity_read_cgroup(struct process_identity *identity, const char *root);
 
 /* Reads the arguments again: a process can change them (setproctitle). 0 or -ENOMEM. */

@@ -253,17 +253,31 @@ static int metrics_choose_processes(const struct metrics *metrics, struct chosen
 	return 0;
 }
 
-static void put_process_row(FILE *out, const struct row *row, const struct chosen *chosen)
+static void put_process_labels(FILE *out, const struct metrics_process *process)
 {
+	const struct {
+		const char *name, *value;
+	} label[] = {
+		{ "namespace", process->namespace }, { "pod", process->pod }, { "container", process->container },
+	};
 	char escaped[LABEL_MAX];
 
+	fprintf(out, "{comm=\"%s\",pid=\"%d\"", escape_label(escaped, process->comm), (int)process->pid);
+	for (size_t i = 0; i < ARRAY_SIZE(label); i++)
+		if (label[i].value && *label[i].value)
+			fprintf(out, ",%s=\"%s\"", label[i].name, escape_label(escaped, label[i].value));
+	fputs("}", out);
+}
+
+static void put_process_row(FILE *out, const struct row *row, const struct chosen *chosen)
+{
 	if (chosen->process_nr)
 		put_head(out, row);
 	for (size_t i = 0; i < chosen->process_nr; i++) {
 		const struct metrics_process *process = chosen->process[i];
 
-		fprintf(out, "%s{comm=\"%s\",pid=\"%d\"}", row->name,
-			escape_label(escaped, process->comm), (int)process->pid);
+		fputs(row->name, out);
+		put_process_labels(out, process);
 		put_sample_value(out, row->unit, value_of(row, process));
 	}
 }

@@ -30,6 +30,7 @@ struct metrics_named {
 struct metrics_process {
 	pid_t pid;
 	const char *comm;
+	const char *pod, *namespace, *container; /* NULL or "": not known, and no label */
 	uint64_t traced_bytes, traced_blocks;
 	uint64_t peak_bytes;
 	uint64_t cpu_ns;  /* of the process, since its recording began */

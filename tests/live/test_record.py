@@ -342,7 +342,8 @@ def test_record_names_blocks_of_a_process_that_is_admitted_again(bench):
     check(2 * named >= CHAINS, f"only {named} of {CHAINS} last snapshots of the first programs have names")
 
 
-LABELS = "container_id", "label.k8s.pod.uid", "label.container.runtime"
+LABELS = ("container_id", "label.container.runtime", "label.k8s.pod.uid", "label.k8s.pod.name", "label.k8s.namespace.name",
+          "label.k8s.container.name")
 POD = "0f5c3a9b-e1d2-4477-a8c6-d5e4f3b2a190"
 
 
@@ -351,24 +352,49 @@ def container_group(parent, container):
     return group_below(parent, f"kubepods-burstable-pod{POD.replace('-', '_')}.slice", f"cri-containerd-{container}.scope")
 
 
+@contextlib.contextmanager
+def kubelet_log(pod, namespace, container, container_id):
+    """The names that the kubelet gives to a container's log."""
+    log = pathlib.Path("/var/log/pods", f"{namespace}_{pod}_{POD}")
+    link = pathlib.Path("/var/log/containers", f"{pod}_{namespace}_{container}-{container_id}.log")
+    made = [folder for folder in (log.parent, link.parent, log) if not folder.exists()]
+    for folder in made:
+        folder.mkdir()
+    try:
+        link.symlink_to(log / "gone")
+        yield
+    finally:
+        link.unlink()
+        for folder in reversed(made):
+            folder.rmdir()
+
+
 def test_record_labels_what_runs_in_pods(bench):
-    """The path of the control group names container, pod and runtime, and a fleet is selected by them."""
+    """The path of the control group names container, pod and runtime, the kubelet's logs have their names, and a fleet is selected by
+    them."""
     container = "0f5c3a9be1d24477a8c6d5e4f3b2a1908f7e6d5c4b3a29181706f5e4d3c2b1a0"
+    with kubelet_log("web-0", "shop", "server", container):
+        check_labels_of_pods(bench, container)
+
+
+def check_labels_of_pods(bench, container):
     inside, beside = bench.workload("known"), bench.workload("known")
     with unified_group(bench, "allocsnap-pods") as parent, container_group(parent, container) as group:
         (group / "cgroup.procs").write_text(str(inside.pid))
         recording = bench.attach([inside, beside])
         shown = {int(path.split("/")[-2].rsplit(".", 1)[1]): bench.show(path)["metadata"]
                  for path in recording.snapshots()}
-        check_equal({key: shown[inside.pid].get(key) for key in LABELS}, dict(zip(LABELS, (container, POD, "cri-containerd"))),
+        check_equal({key: shown[inside.pid].get(key) for key in LABELS}, dict(zip(LABELS, (container, "cri-containerd", POD, "web-0", "shop", "server"))),
                     "labels in the pod")
         check_equal(shown[beside.pid].keys() & set(LABELS), set(), "labels beside it")
         own, = bench.attach([inside], "--label", "container.runtime=mine").snapshots()
         check_equal(bench.show(own)["metadata"]["label.container.runtime"], "mine", "a label of the user's")
+        listed, _ = bench.allocsnap("list", recording.folder)
+        check("POD" in listed and "shop/web-0" in listed, f"no pod is listed: {listed}")
         catalogue = bench.path("pods.db")
         bench.allocsnap("fleet", "index", "--catalogue", catalogue, recording.folder)
-        for where, status in ((f"label.k8s.pod.uid={POD}", 0), ("label.container.runtime=cri-*", 0),
-                              (f"container={container}", 0), ("label.k8s.pod.uid=0*1", 1)):
+        for where, status in ((f"label.k8s.pod.uid={POD}", 0), ("label.container.runtime=cri-*", 0), ("pod=web-*,namespace=shop", 0),
+                              ("pod=web-1", 1), (f"container={container}", 0), ("label.k8s.pod.uid=0*1", 1)):
             bench.allocsnap("fleet", "stats", "--catalogue", catalogue, "--all-processes", "--where", where, status=status)
 
 

@@ -109,15 +109,18 @@ static const char *unwinder_name(const struct allocsnap_bpf *bpf)
 }
 
 /* The labels have the names of OpenTelemetry's conventions. A label of the user's with such a name replaces it. */
-static int describe_container(struct snapshot_builder *builder, const char *cgroup)
+static int describe_container(struct snapshot_builder *builder, const char *cgroup, const struct pod *pod)
 {
-	char id[CONTAINER_ID_LEN + 1], runtime[CONTAINER_RUNTIME_MAX], uid[POD_UID_LEN + 1];
+	char id[CONTAINER_ID_LEN + 1], runtime[CONTAINER_RUNTIME_MAX];
 	const struct {
 		const char *key, *value;
 	} text[] = {
 		{ "container_id", container_id(cgroup, id) },
 		{ "label.container.runtime", container_runtime(cgroup, runtime) },
-		{ "label.k8s.pod.uid", pod_uid(cgroup, uid) },
+		{ "label.k8s.pod.uid", pod->uid },
+		{ "label.k8s.pod.name", pod->name },
+		{ "label.k8s.namespace.name", pod->namespace },
+		{ "label.k8s.container.name", pod->container },
 	};
 	int err = 0;
 
@@ -149,7 +152,7 @@ static int describe_texts(struct snapshot_builder *builder, const struct process
 	format_end(end, account);
 	for (size_t i = 0; i < ARRAY_SIZE(text) && !err; i++)
 		err = snapshot_builder__metadata(builder, text[i].key, text[i].value);
-	err = err ?: describe_container(builder, identity->cgroup);
+	err = err ?: describe_container(builder, identity->cgroup, &identity->pod);
 	return err || !snapshot_context->trigger ? err :
 		       snapshot_builder__metadata(builder, "trigger", snapshot_context->trigger);
 }

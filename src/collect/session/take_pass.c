@@ -339,7 +339,7 @@ static int read_rss(struct targets *targets, bool system_wide)
 	return err == -ENOMEM ? err : 0;
 }
 
-/* Reads the arguments of processes that still run the program that was drained. 0 or -ENOMEM. */
+/* Reads the arguments of processes that still run the program that was drained, and names of pods that come late. 0 or -ENOMEM. */
 static int read_arguments(struct targets *targets)
 {
 	int err = 0;
@@ -350,6 +350,7 @@ static int read_arguments(struct targets *targets)
 
 		if (is_same && !target->life.has_ended && !target__is_over(target) && !target->now.account.memory_of)
 			err = process_identity_read_args(&target->identity);
+		pod_find_names(&target->identity.pod);
 	}
 	return err;
 }

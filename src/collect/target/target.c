@@ -155,6 +155,8 @@ static int target_copy_parent(struct target *target, const struct target *parent
 	target->identity.exe = strdup(is_same ? parent->identity.exe : "");
 	target->identity.cmdline = strdup(is_same ? parent->identity.cmdline : "");
 	target->identity.cgroup = strdup(parent ? parent->identity.cgroup : "");
+	if (parent)
+		target->identity.pod = parent->identity.pod;
 	err = target->identity.comm && target->identity.exe && target->identity.cmdline && target->identity.cgroup
 		      ? 0
 		      : -ENOMEM;

@@ -2,6 +2,7 @@
 /* Names of containers and pods in paths of control groups. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cgroup_path.h"
 
@@ -94,9 +95,10 @@ Test(container_runtime, is_empty_without_such_a_name)
 
 static void check_pod(const char *cgroup, const char *wanted)
 {
-	char uid[POD_UID_LEN + 1];
+	char uid[POD_UID_LEN + 1], id[CONTAINER_ID_LEN + 1];
 
-	cr_expect_str_eq(pod_uid(cgroup, uid), wanted, "of %s: %s", cgroup, uid);
+	cr_expect_str_eq(pod_uid(cgroup, "/init.scope", uid, id), wanted, "of %s: %s", cgroup, uid);
+	cr_expect_str_eq(id, *wanted && strstr(cgroup, ID) ? ID : "", "of %s: %s", cgroup, id);
 }
 
 Test(pod_uid, is_read_from_the_cgroup_path)
@@ -105,6 +107,23 @@ Test(pod_uid, is_read_from_the_cgroup_path)
 	check_pod("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_OF_SYSTEMD ".slice/crio-" ID ".scope", UID);
 	check_pod("/kubepods-besteffort-pod" UID_OF_SYSTEMD ".slice:cri-containerd:" ID, UID);
 	check_pod("/kubelet/kubepods/pod0f5c3a9be1d24477a8c6d5e4f3b2a190/" ID, "0f5c3a9be1d24477a8c6d5e4f3b2a190");
+}
+
+/* A process in a pod or in a container can make groups below its own, and name them. */
+Test(pod_uid, is_the_outermost_and_not_below_a_container)
+{
+	char uid[POD_UID_LEN + 1], id[CONTAINER_ID_LEN + 1];
+
+	check_pod("/kubepods/pod" UID "/" ID "/kubepods/pod1f5c3a9b-e1d2-4477-a8c6-d5e4f3b2a190/" OTHER, UID);
+	check_pod("/docker/" OTHER "/kubepods/pod" UID "/" ID, "");
+	check_pod("/system.slice/docker-" OTHER ".scope/kubepods/pod" UID "/" ID, "");
+	/* a node that is a container */
+	pod_uid("/docker/" OTHER "/kubelet.slice/kubelet-pod" UID_OF_SYSTEMD ".slice/cri-containerd-" ID ".scope", "/docker/" OTHER "/init.scope",
+		uid, id);
+	cr_expect_str_eq(uid, UID);
+	cr_expect_str_eq(id, ID);
+	pod_uid("/docker/" OTHER "/docker/" ID "/pod" UID, "", uid, id);
+	cr_expect_str_eq(uid, "");
 }
 
 Test(pod_uid, is_empty_for_other_cgroup_paths)

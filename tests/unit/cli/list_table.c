@@ -15,13 +15,13 @@ static struct listed_process processes[] = {
 	{ .host = "shop-1", .comm = "redis-server-1x", .pid = 4194303, .snapshot_nr = 1234, .disk_bytes = 5 << 20,
 	  .first = { .moment.wall_ns = NOON_NS, .traced_bytes = 1 << 20 },
 	  .last = { .moment.wall_ns = NOON_NS + 3723 * SECOND_NS, .traced_bytes = 11 << 20 }, .peak_bytes = 13ULL << 30,
-	  .end = "called exec of a program that is not recorded" },
+	  .pod = "", .end = "called exec of a program that is not recorded" },
 	{ .host = "shop-1", .comm = "\033[2Jx", .pid = 7, .snapshot_nr = 1, .disk_bytes = 900,
 	  .first = { .moment.wall_ns = NOON_NS, .traced_bytes = 3000 },
 	  .last = { .moment.wall_ns = NOON_NS + 86400 * SECOND_NS, .traced_bytes = 1000 }, .peak_bytes = 3000,
-	  .is_estimated = true, .end = "exited 0" },
+	  .is_estimated = true, .pod = "", .end = "exited 0" },
 	{ .host = "shop-1", .comm = "psql", .pid = 8, .snapshot_nr = 1, .disk_bytes = 900, .is_unseen = true,
-	  .first = { .moment.wall_ns = NOON_NS }, .last = { .moment.wall_ns = NOON_NS }, .end = "exited 0" },
+	  .first = { .moment.wall_ns = NOON_NS }, .last = { .moment.wall_ns = NOON_NS }, .pod = "", .end = "exited 0" },
 };
 
 /* The lines of the table, each ended by a NUL instead of a newline. */
@@ -78,6 +78,19 @@ Test(list_table, fits_every_terminal_that_has_54_columns)
 
 		cr_expect(widest_line(text) <= width, "%d columns of %d:\n%s", widest_line(text), width, text);
 		cr_expect(strstr(text, ".4194303") && strstr(text, "exited 0"), "%d: %s", width, text);
+		free(text);
+	}
+}
+
+Test(list_table, names_pods_where_there_is_one_and_room)
+{
+	for (int width = 54; width < 240; width++) {
+		char *text;
+
+		processes[1].pod = "shop/web-0\033x";
+		text = print_table(2, width);
+		cr_expect(widest_line(text) <= width, "%d columns of %d:\n%s", widest_line(text), width, text);
+		cr_expect(width < 76 || (strstr(text, "  POD") && strstr(text, "shop/web-0")), "%d: %s", width, text);
 		free(text);
 	}
 }

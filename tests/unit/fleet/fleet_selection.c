@@ -17,6 +17,7 @@
 
 static struct fleet_pair labels[] = {
 	{ "version", "1.4" }, { "tier", "a,comm=b" }, { "version", "2" }, { "empty", "" },
+	{ "k8s.pod.name", "web-0" }, { "k8s.namespace.name", "shop" },
 };
 
 #define FACTS(host_, comm_, pid_, time_, ...) { \
@@ -49,7 +50,7 @@ static struct fleet_snapshot snapshots[] = {
 	  .path = "d/x.snap",
 	  .label = 2,
 	  .label_nr = 2 },
-	FACTS("web-2", "redis", 11, NOON + 24 * HOUR + 1, .process = 3, .host_nr = 0),
+	FACTS("web-2", "redis", 11, NOON + 24 * HOUR + 1, .process = 3, .host_nr = 0, .label = 4, .label_nr = 2),
 };
 
 static const struct fleet_facts facts = {
@@ -96,6 +97,9 @@ Test(fleet_selection, accepts_each_key)
 		{ "kernel=6.*", "d" },		{ "version=1.*", "d" },
 		{ "trigger=peak", "d" },	{ "path=*.snap", "d" },
 		{ "end=running", "abce" },	{ "end=killed*", "d" },
+		{ "pod=web-*", "e" },		{ "namespace=shop,pod=web-0", "e" },
+		{ "pod=shop", "" },		{ "namespace!=shop", "abcd" },
+		{ "label.k8s.pod.name=web-0", "e" },
 		{ "label.version=1.4", "ab" },	{ "label.version=2", "d" },
 		{ "label.version=", "ce" },	{ "label.version!=", "abd" },
 		{ "label.empty=", "abcde" },	{ "label.none=?*", "" },
@@ -180,7 +184,7 @@ Test(fleet_selection, reads_times_as_utc_in_any_time_zone)
 /* ---- refused selections ------------------------------------------------------------------------ */
 
 #define KEYS "there are host, comm, exe, build-id, cgroup, container, boot, kernel, version, trigger, end, path, " \
-	     "label.NAME, pid, size, count, time"
+	     "pod, namespace, label.NAME, pid, size, count, time"
 #define PATTERN "a comma of a pattern is written [,]"
 #define NOTHING "nothing follows a comma; " PATTERN
 #define TEXT(operator) "a text goes with " operator ", not with " operator "=; a = that a pattern begins with is " \
