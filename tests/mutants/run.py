@@ -16,6 +16,7 @@ import pathlib
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -24,10 +25,17 @@ sys.dont_write_bytecode = True
 from kinds import KINDS  # pylint: disable=wrong-import-position
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LEFT_OUT = {ROOT: {".git"}, ROOT / ".output": {"san", "fuzz", "peers", "pythons", "chdb", "formats", "musl", "bench"}}
+LEFT_OUT = {ROOT: {".git"}, ROOT / ".output": {"san", "fuzz", "peers", "pythons", "chdb", "formats", "musl", "bench", "package-test", "kernels"}}
 FAILED = re.compile(r"^(?:\[FAIL\] (\S+?):? |(?:FAIL|LAW) (?:of )?([^\s:]+)|golden: (\S+) differs)", re.MULTILINE)
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 SECONDS = 1200
+
+
+def left_out(path, names):
+    """Also what is no file, folder or link: a copy of a device may have no end."""
+    path = pathlib.Path(path)
+    return {name for name in names if name in LEFT_OUT.get(path, ()) or
+            stat.S_IFMT((path / name).lstat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)}
 
 
 class Unusable(Exception):
@@ -50,8 +58,7 @@ class Copy:
 
     def __init__(self, folder, jobs):
         self.tree = pathlib.Path(folder, "tree")
-        shutil.copytree(ROOT, self.tree, symlinks=True,
-                        ignore=lambda path, names: LEFT_OUT.get(pathlib.Path(path), set()) & set(names))
+        shutil.copytree(ROOT, self.tree, symlinks=True, ignore=left_out)
         self.environment = {name: value for name, value in os.environ.items()
                             if not name.startswith(("MAKE", "MFLAGS")) and name != "CI"}  # a mistake may be a warning
         self.environment.update(CCACHE_NOHASHDIR="1", CCACHE_BASEDIR=str(self.tree))
