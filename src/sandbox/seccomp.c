@@ -34,7 +34,8 @@ static int become(uint32_t id)
 
 /*
  * Changes to a user that no other process has. Daemons run as nobody, and each of them could kill
- * or trace this process. A user namespace may not have the user (EINVAL): then this becomes nobody.
+ * or trace this process. A user namespace may not have the user (EINVAL): then this becomes nobody, or stays what
+ * it is. It may forbid changes of groups (EPERM).
  * Root without these capabilities, in a container or a service, stays root: without capabilities,
  * and without files.
  */
@@ -44,10 +45,11 @@ static int drop_user(void)
 
 	if (geteuid() || (capabilities_held() & TO_CHANGE_USER) != TO_CHANGE_USER)
 		return 0;
-	if (setgroups(0, NULL))
+	if (setgroups(0, NULL) && errno != EPERM)
 		return -errno;
 	err = become(OWN_USERS + getpid());
-	return err == -EINVAL ? become(NOBODY) : err;
+	err = err == -EINVAL ? become(NOBODY) : err;
+	return err == -EINVAL ? 0 : err;
 }
 
 int confine_drop_rights(void)

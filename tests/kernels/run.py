@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The live tests on older kernels: Debian's, in QEMU without KVM, with programs of this machine.
 
-    run.py [-l] [KERNEL…] [-- ARGUMENT…]     these kernels; -l lists all
+    run.py [-l] [KERNEL…] [-- ARGUMENT…]     these kernels; -l lists all, also what is tried with more on the command line
 
 ARGUMENT… is what tests/live/run.py gets; --smoke otherwise. Kernels come once from the mirror that this machine uses.
 Environment: ALLOCSNAP; OUT, the folder that has workloads and ledger; KERNELS, where kernels are kept; KERNELS_SECONDS
@@ -25,6 +25,9 @@ FOLDER = pathlib.Path(os.environ["KERNELS"])
 SECONDS = int(os.environ.get("KERNELS_SECONDS", "1800"))
 # The oldest kernel that allocsnap is for, and Debian's last one that has no uprobe sessions: the suite that has each.
 KERNELS = {"6.1": "bookworm", "6.12": "trixie"}
+# Each boot: the kernel, more words of its command line, and its own tests, if it does not run those that are asked for.
+BOOTS = {**{name: (name, "", ()) for name in KERNELS},
+         "6.12-lockdown": ("6.12", "lockdown=confidentiality", ("test_doctor_names_lockdown",))}
 MACHINE = ("qemu-system-x86_64", "-M", "pc", "-cpu", "max,la57=off,cx16=off",  # QEMU 7.2 does cmpxchg16b wrong
            "-accel", "tcg", "-smp", "1", "-m", "3072", "-nodefaults", "-no-user-config", "-display", "none",
            "-monitor", "none", "-no-reboot")
@@ -49,12 +52,12 @@ def fetch_kernel(name):
         return found.rename(FOLDER / found.name)
 
 
-def boot(kernel, initramfs, arguments):
+def boot(kernel, initramfs, words, arguments):
     """The output of the tests. Without their end, the end of the console follows."""
     with tempfile.TemporaryDirectory() as folder:
         console, out = os.path.join(folder, "console"), os.path.join(folder, "out")
         argv = [*MACHINE, "-kernel", str(kernel), "-initrd", str(initramfs), "-serial", f"file:{console}", "-serial",
-                f"file:{out}", "-append", f"{COMMAND_LINE} tests={','.join(arguments)}"]
+                f"file:{out}", "-append", f"{COMMAND_LINE} {words} tests={','.join(arguments)}"]
         try:
             subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=SECONDS, check=False)
         except subprocess.TimeoutExpired:
@@ -66,16 +69,17 @@ def boot(kernel, initramfs, arguments):
 
 
 def run(name, initramfs, arguments):
-    """(passed, failed, skipped) on a kernel."""
+    """(passed, failed, skipped) of a boot."""
+    kernel, words, own = BOOTS[name]
     try:
         if not shutil.which(MACHINE[0]):
             raise suites.Missing(f"{MACHINE[0]} is not installed")
-        kernel = fetch_kernel(name)
+        kernel = fetch_kernel(kernel)
     except suites.Missing as why:
         print(f"skip {name}: because {why}", flush=True)
         return 0, 0, 1
-    text = boot(kernel, initramfs, arguments)
-    print(f"== {kernel.name}\n{text}", end="", flush=True)
+    text = boot(kernel, initramfs, words, own or arguments)
+    print(f"== {kernel.name} {words}\n{text}", end="", flush=True)
     count = re.search(r"^live: (\d+) passed, (\d+) failed, (\d+) skipped\nexit \d+$", text, re.MULTILINE)
     if not count:
         print(f"FAIL {name}: the tests did not come to their end")
@@ -86,7 +90,7 @@ def main():
     words = [*sys.argv[1:], "--"]
     arguments = words[words.index("--") + 1:-1] or ["--smoke"]
     words = words[:words.index("--")]
-    names = [name for name in KERNELS if name in words] or list(KERNELS)
+    names = [name for name in BOOTS if name in words] or list(BOOTS)
     if "-l" in words:
         print(*names, sep="\n")
         return 0

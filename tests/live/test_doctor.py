@@ -4,11 +4,13 @@ import json
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 
 import doctor_kinds as kinds
 from doctor_kinds import LIBRARIES, compiled, started
 import harness
+import unit_file
 from harness import (ALLOCSNAP, NO_RETURNS, NO_SESSIONS, Skip, check, check_equal, check_unchanged, need_sessions,
                      private_mounts, tool)
 
@@ -416,6 +418,33 @@ def test_doctor_describes_a_machine_without_btf(bench):
     answer, checks = machine(bench, [*private_mounts(), "sh", "-c", script, "sh"], FAILED)
     check("BTF" in answer["why"], f"why: {answer['why']!r}")
     check_equal(checks["BTF"]["state"], "no", "BTF")
+
+
+def test_doctor_names_a_user_namespace(bench):
+    """Capabilities in it look as if they were enough; a rootless container has such ones."""
+    answer, checks = machine(bench, [tool("unshare"), "--user", "--map-root-user"], FAILED)
+    check("user namespace" in answer["why"], f"why: {answer['why']!r}")
+    check_equal((checks["user namespace"]["state"], checks["CAP_BPF"]["state"]), ("no", "ok"), "states")
+
+
+def test_doctor_names_a_filter_of_system_calls(bench):
+    """As a container engine's profile that does not permit bpf."""
+    steps = pathlib.Path(bench.path("filter"))
+    steps.write_bytes(b"".join(struct.pack("HBBI", *step) for step in (
+        (unit_file.LOAD, 0, 0, 0), (unit_file.IF_EQUAL, 0, 1, *unit_file.numbers(["bpf"])),
+        (unit_file.RETURN, 0, 0, unit_file.REFUSE), (unit_file.RETURN, 0, 0, unit_file.ALLOW))))
+    answer, checks = machine(bench, ["/usr/bin/python3", "-c", unit_file.ENTER, str(steps)], FAILED)
+    check("seccomp" in answer["why"], f"why: {answer['why']!r}")
+    check_equal(checks["seccomp"]["state"], "no", "seccomp")
+
+
+def test_doctor_names_lockdown(bench):
+    """On a kernel that was started with it: `make test-kernels`."""
+    if "lockdown=confidentiality" not in pathlib.Path("/proc/cmdline").read_text():
+        raise Skip("this kernel is not locked down")
+    answer, checks = machine(bench, status=FAILED)
+    check("lockdown" in answer["why"], f"why: {answer['why']!r}")
+    check_equal(checks["lockdown"]["state"], "no", "lockdown")
 
 
 def test_doctor_leaves_no_probe(bench):

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Checks of the machine: its kernel and our privileges. */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,21 +110,18 @@ static enum check_state check_fentry(struct check *check)
 	return CHECK_COSTS;
 }
 
+/* A container does not see /sys/kernel/security/lockdown. So this tries what lockdown would forbid. */
 static enum check_state check_lockdown(struct check *check)
 {
-	FILE *file = fopen("/sys/kernel/security/lockdown", "re");
-	char text[128] = "";
+	int err = trial_read_kernel();
 
-	if (file) {
-		fgets(text, sizeof(text), file);
-		fclose(file);
-	}
-	if (strstr(text, "[confidentiality]"))
-		return report_check(check, CHECK_BAD,
-				    "confidentiality: BPF programs may not read memory; boot with lockdown=integrity or none");
-	if (*text)
-		return report_check(check, CHECK_GOOD, "does not keep programs from reading memory");
-	return report_check(check, CHECK_GOOD, "none that is visible");
+	if (!err)
+		return report_check(check, CHECK_GOOD, "BPF programs may read memory, tried");
+	if (trial_load())
+		return report_check(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
+	reason_set(&check->found, 0, "BPF programs may not read the kernel's memory (%s): boot the machine with lockdown=integrity or none",
+		   strerror(-err));
+	return CHECK_BAD;
 }
 
 /* Measures traps in the way that a recording would use. */
@@ -242,31 +241,97 @@ static enum check_state check_unprivileged_bpf(struct check *check)
 	return CHECK_GOOD;
 }
 
-/* include/linux/proc_ns.h, PROC_PID_INIT_INO, PROC_TIME_INIT_INO */
-#define INITIAL_PID_NAMESPACE 0xEFFFFFFC
-#define INITIAL_TIME_NAMESPACE 0xEFFFFFFA
+/* ---- a container around us ---- */
 
-static enum check_state check_pid_namespace(struct check *check)
+static enum check_state check_seccomp(struct check *check)
 {
-	struct stat st;
+	uint64_t mode = 0;
 
-	if (stat("/proc/self/ns/pid", &st))
-		return report_check(check, CHECK_UNKNOWN, "/proc/self/ns/pid cannot be read");
-	if (st.st_ino == INITIAL_PID_NAMESPACE)
-		return report_check(check, CHECK_GOOD, "the machine's own");
-	return report_check(check, CHECK_BAD,
-			    "not the machine's: run allocsnap on the host, or in a container with --pid=host");
+	proc_status(getpid(), "Seccomp", &mode);
+	if (mode && has_privileges_to_load() && trial_load() == -EPERM)
+		return report_check(check, CHECK_BAD, "a filter may forbid bpf: choose a seccomp profile that permits it with CAP_BPF");
+	return report_check(check, CHECK_GOOD, !mode ? "no filter" : "a filter");
 }
 
-static enum check_state check_time_namespace(struct check *check)
+/* Whether a security module forbids us to look at the process, although our capabilities permit it. */
+static bool is_hidden(pid_t pid)
 {
-	struct stat st;
+	char path[64];
+	int fd, err;
 
-	if (stat("/proc/self/ns/time", &st))
-		return report_check(check, CHECK_GOOD, "this kernel has none");
-	if (st.st_ino == INITIAL_TIME_NAMESPACE)
-		return report_check(check, CHECK_GOOD, "the machine's own");
-	return report_check(check, CHECK_BAD, "not the machine's: run allocsnap on the host");
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	err = errno;
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && err == EACCES;
+}
+
+/*
+ * AppArmor, SELinux and others give a process a label, and may forbid it to look at processes with another one. Container engines'
+ * profiles do. Returns the number of such processes that were tried; *ret_hidden is one that is hidden, or 0.
+ */
+static size_t try_other_labels(const char *own, pid_t *ret_hidden)
+{
+	DIR *folder = opendir("/proc");
+	struct dirent *entry;
+	size_t nr = 0;
+
+	*ret_hidden = 0;
+	while (folder && !*ret_hidden && (entry = readdir(folder))) {
+		pid_t pid = atoi(entry->d_name);
+		char *label = pid > 0 ? proc_text(pid, "attr/current") : NULL;
+
+		if (label && *label && strcmp(label, own)) {
+			nr++;
+			*ret_hidden = is_hidden(pid) ? pid : 0;
+		}
+		free(label);
+	}
+	if (folder)
+		closedir(folder);
+	return nr;
+}
+
+static enum check_state check_security_label(struct check *check)
+{
+	char *own = proc_text(getpid(), "attr/current");
+	enum check_state state = CHECK_GOOD;
+	pid_t hidden;
+	size_t nr;
+
+	if (!own || !*own) {
+		free(own);
+		return report_check(check, CHECK_GOOD, "no security module gives us one");
+	}
+	nr = try_other_labels(own, &hidden);
+	if (hidden && has_capability(CAP_SYS_PTRACE)) {
+		reason_set(&check->found, 0, "'%.64s' may not look at other processes (PID %d, tried): run allocsnap unconfined (appArmorProfile: "
+			   "{type: Unconfined}, or type spc_t of SELinux; --security-opt apparmor=unconfined or label=disable)", own, (int)hidden);
+		state = CHECK_BAD;
+	} else {
+		reason_set(&check->found, 0, "'%.64s' may look at processes with other labels, tried on %zu", own, nr);
+		state = hidden ? report_check(check, CHECK_UNKNOWN, "without CAP_SYS_PTRACE it cannot be tried") : CHECK_GOOD;
+	}
+	free(own);
+	return state;
+}
+
+static int check_namespaces(struct diagnosed_machine *machine)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < machine_namespaces_nr && !err; i++) {
+		struct check check = { .name = machine_namespaces[i].full_name };
+
+		check.state = report_check(&check, CHECK_GOOD, "the machine's own");
+		if (!is_in_machine_namespace(&machine_namespaces[i])) {
+			reason_set(&check.found, 0, "not the machine's: %s", machine_namespaces[i].to_do);
+			check.state = CHECK_BAD;
+		}
+		err = array_push(machine, check, check);
+	}
+	return err;
 }
 
 static enum check_state check_open_files(struct check *check)
@@ -316,8 +381,8 @@ static const struct row our_rows[] = {
 	{ "perf_event_paranoid", check_paranoid },
 	{ "unprivileged_bpf_disabled", check_unprivileged_bpf },
 	{ "locked memory", .text = "does not matter: maps are charged to the memory cgroup" }, /* since Linux 5.11 */
-	{ "pid namespace", check_pid_namespace },
-	{ "time namespace", check_time_namespace },
+	{ "seccomp", check_seccomp },
+	{ "security label", check_security_label },
 	{ "open files", check_open_files },
 };
 
@@ -369,7 +434,7 @@ int diagnose_machine(struct diagnosed_machine *machine)
 	snprintf(machine->kernel, sizeof(machine->kernel), "%s", names.release);
 	machine->records_pages = !trial_page_events();
 	err = run_checks(machine, kernel_rows, ARRAY_SIZE(kernel_rows)) ?: check_privileges(machine);
-	err = err ?: run_checks(machine, our_rows, ARRAY_SIZE(our_rows));
+	err = err ?: run_checks(machine, our_rows, ARRAY_SIZE(our_rows)) ?: check_namespaces(machine);
 	traps.state = check_traps(&traps, &machine->costs);
 	err = err ?: array_push(machine, check, traps);
 	return err;

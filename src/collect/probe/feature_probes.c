@@ -76,6 +76,22 @@ int trial_load(void)
 	return close_after(trial_load_as(0));
 }
 
+int trial_read_kernel(void)
+{
+	static const struct bpf_insn read[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = BPF_REG_1, .src_reg = BPF_REG_10 },
+		{ .code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = BPF_REG_1, .imm = -8 },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_2, .imm = 8 },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_3 },
+		{ .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_probe_read_kernel },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "allocsnap_trial", "GPL", read, ARRAY_SIZE(read), NULL);
+
+	return close_after(fd < 0 ? -errno : fd);
+}
+
 /* ---- perf ---- */
 
 #define PMU "/sys/bus/event_source/devices/uprobe/"

@@ -15,6 +15,9 @@ int trial_uretprobe(void);    /* the same on its return */
 int trial_uprobe_multi(void); /* many probes in one link */
 int trial_uprobe_session(void);
 
+/* A program that reads the kernel's memory: lockdown can forbid that, with -EINVAL. */
+int trial_read_kernel(void);
+
 /* Loads a program that does nothing. A descriptor, or a negative errno. */
 int trial_load_as(uint32_t attach_type);
 

@@ -22,6 +22,7 @@
 #include "collect/build/sample_weight.h"
 #include "collect/drain/map_sizes.h"
 #include "collect/probe/attach_methods.h"
+#include "collect/probe/feature_probes.h"
 #include "collect/probe/late_programs.h"
 #include "collect/probe/skeleton.h"
 #include "collect/recording/map_shares.h"
@@ -29,9 +30,22 @@
 #include "collect/recording/admission.h"
 #include "shared/bpf_types.h"
 
-/* include/linux/proc_ns.h, PROC_PID_INIT_INO */
-#define INITIAL_PID_NAMESPACE 0xEFFFFFFC
-#define INITIAL_TIME_NAMESPACE 0xEFFFFFFA /* PROC_TIME_INIT_INO */
+const struct machine_namespace machine_namespaces[] = {
+	{ "user", "user namespace", 0xEFFFFFFD, ", so its capabilities do not count for BPF",
+	  "run it on the host, or in a container with the host's users (not rootless; in Kubernetes hostUsers: true)" },
+	{ "pid", "pid namespace", 0xEFFFFFFC, "", "run it on the host, or in a container with --pid=host (in Kubernetes hostPID: true)" },
+	{ "time", "time namespace", 0xEFFFFFFA, ", whose clocks are not the kernel's", "run it on the host" },
+};
+const size_t machine_namespaces_nr = ARRAY_SIZE(machine_namespaces);
+
+bool is_in_machine_namespace(const struct machine_namespace *namespace)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/self/ns/%s", namespace->name);
+	return stat(path, &st) || st.st_ino == namespace->inode;
+}
 
 /* Drops libbpf's messages, unless ALLOCSNAP_LIBBPF_DEBUG=1 is set. */
 static int print_libbpf(enum libbpf_print_level level, const char *fmt, va_list args)
@@ -42,8 +56,6 @@ static int print_libbpf(enum libbpf_print_level level, const char *fmt, va_list 
 
 static int check_machine(struct reason *why)
 {
-	struct stat st;
-
 	if (access("/sys/kernel/btf/vmlinux", F_OK))
 		return reason_set(why, -ENOTSUP,
 				  "this kernel has no BTF (/sys/kernel/btf/vmlinux): a kernel built with CONFIG_DEBUG_INFO_BTF=y is needed");
@@ -51,18 +63,16 @@ static int check_machine(struct reason *why)
 		return reason_set(
 			why, -ENOTSUP,
 			"this kernel has no uprobes (/sys/bus/event_source/devices/uprobe): CONFIG_UPROBE_EVENTS=y and a mounted /sys are needed");
-	if (!stat("/proc/self/ns/pid", &st) && st.st_ino != INITIAL_PID_NAMESPACE)
-		return reason_set(why, -ENOTSUP,
-				  "allocsnap runs in a pid namespace of its own: run it on the host, or in a container with --pid=host");
 	/* The kernel side reports times by the machine's clock, and so do its events and /proc/PID/stat. */
-	if (!stat("/proc/self/ns/time", &st) && st.st_ino != INITIAL_TIME_NAMESPACE)
-		return reason_set(why, -ENOTSUP,
-				  "allocsnap runs in a time namespace of its own, whose clocks are not the kernel's: run it on the host");
+	for (const struct machine_namespace *at = machine_namespaces; at < machine_namespaces + machine_namespaces_nr; at++)
+		if (!is_in_machine_namespace(at))
+			return reason_set(why, -ENOTSUP, "allocsnap runs in a %s of its own%s: %s", at->full_name, at->why,
+					  at->to_do);
 	return 0;
 }
 
 /* Then -EACCES says that the kernel's verifier refuses a program. */
-static bool has_privileges_to_load(void)
+bool has_privileges_to_load(void)
 {
 	uint64_t both = CAPABILITY(CAP_BPF) | CAPABILITY(CAP_PERFMON), held = capabilities_held();
 
@@ -74,6 +84,9 @@ static int report_no_permission(int err, struct reason *why)
 {
 	char names[128] = "";
 
+	if (has_privileges_to_load())
+		return reason_set(why, err, "BPF programs are forbidden although the capabilities are there: a filter of system calls (seccomp) or a "
+				  "security module does that; in a container, choose a seccomp profile that permits bpf with CAP_BPF");
 	for (size_t i = 0; i < privileges_nr; i++)
 		if (!privilege_rows[i].is_optional && privilege_rows[i].term != PRIVILEGE_OF_EVENTS)
 			snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", *names ? ", " : "",
@@ -89,6 +102,8 @@ static int report_load_failure(int err, struct reason *why)
 	if (err == -E2BIG || err == -ENOMEM)
 		return reason_set(why, err,
 				  "not enough kernel memory for the maps: lower --max-blocks, --max-tracebacks or --max-memory");
+	if (!trial_load() && trial_read_kernel())
+		return reason_set(why, err, "the kernel's lockdown forbids BPF programs to read memory: boot the machine with lockdown=integrity or none");
 	return reason_set(why, err,
 			  "the kernel does not take the BPF programs: %s; ALLOCSNAP_LIBBPF_DEBUG=1 shows why",
 			  strerror(-err));

@@ -3,6 +3,7 @@
 #define ALLOCSNAP_COLLECT_RECORDING_LOAD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct allocsnap_bpf;
@@ -26,6 +27,22 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 
 /* Opens the programs without loading them, to find out what would be done with them. NULL: no memory. */
 struct allocsnap_bpf *open_bpf(void);
+
+/* A namespace that a recorder must share with the machine. Its inode says whether it does (include/linux/proc_ns.h). */
+struct machine_namespace {
+	const char *name; /* in /proc/PID/ns */
+	const char *full_name;
+	uint64_t inode;
+	const char *why, *to_do;
+};
+extern const struct machine_namespace machine_namespaces[];
+extern const size_t machine_namespaces_nr;
+
+/* Also true if the kernel has no such namespaces. */
+bool is_in_machine_namespace(const struct machine_namespace *namespace);
+
+/* Whether we hold what the kernel asks for when a program is loaded. */
+bool has_privileges_to_load(void);
 
 /* Whether functions of the kernel can be traced. The kernel's configuration or lockdown can forbid it. */
 bool fentry_works(void);
