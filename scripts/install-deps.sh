@@ -10,6 +10,7 @@
 #	fleet	the server that make test-fleet also asks; without it that is a skipped test
 #	kernels	what make test-kernels boots older kernels with; without it that is a skipped test
 #	package	what make deb, make rpm and make tarball need, beside build; and the judges of packages
+#	deploy	a container engine, and what reads deploy/daemonset.yaml: make test-deploy
 #	bench	what only the benchmarks compare with; a missing one does not stop the others
 #
 # As root; where nothing is missing it does nothing and anybody may run it.
@@ -39,6 +40,7 @@ formats_packages='protobuf-compiler python3-protobuf golang-go google-perftools 
 fleet_packages='clickhouse-server clickhouse-client clickhouse-common curl'
 kernels_packages='qemu-system-x86 seabios'
 package_packages='build-essential debhelper lintian mmdebstrap rpm xz-utils liblzma-dev libbz2-dev'
+deploy_packages='podman runc netavark python3-yaml mmdebstrap'
 bench_packages='heaptrack bpftrace bpfcc-tools'
 
 PATH=$PATH:/usr/sbin:/sbin
@@ -73,8 +75,9 @@ for what in "$@"; do
 	fleet) optional="$optional $fleet_packages" ;;
 	kernels) optional="$optional $kernels_packages" ;;
 	package) packages="$packages $package_packages" ;;
+	deploy) packages="$packages $deploy_packages" ;;
 	bench) optional="$optional $bench_packages" ;;
-	*) die "$what: build, demo, test, answers, formats, fleet, kernels, package or bench" ;;
+	*) die "$what: build, demo, test, answers, formats, fleet, kernels, package, deploy or bench" ;;
 	esac
 done
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

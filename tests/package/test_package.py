@@ -1,63 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Packages: what they are made of, and what they do on Debian 12 and later ones."""
 import os
-import pathlib
 import re
 import shutil
-import subprocess
 
-from harness import Failure, check, check_equal, for_each
+from made import FOLDER, ONE, clone, leaking_program, made, made_system, run
+from harness import check, check_equal, for_each
 
-FOLDER = pathlib.Path(os.environ["PACKAGE_TEST"])
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-ONE = "one/tree"  # the clone that the tests share
 OWN = "bookworm"  # what `make deb` is for here; elsewhere the package is built there
 LATER = "trixie", "forky"
 
-# A program of the system that leaks, and that needs nothing but the C library.
-LEAK = """
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-void *volatile last;
-__attribute__((noinline)) static void remember(void) { last = memset(malloc(5000), 1, 5000); }
-int main(void) { for (;;) { for (int i = 0; i < 20; i++) remember(); usleep(20000); } }
-"""
 LEAKS = "/tmp/leak & pid=$!; allocsnap leaks $pid --for 6s; status=$?; kill $pid; exit $status"
-
-
-def run(*argv, status=0, **options):
-    """The text that it prints, on both streams."""
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-                          errors="replace", **options)
-    if done.returncode != status:
-        raise Failure(f"{argv}: status {done.returncode}\n{done.stdout[-2000:]}")
-    return done.stdout
-
-
-def commit_of(tree):
-    return run("git", "-c", "safe.directory=*", "-C", str(tree), "rev-parse", "HEAD")
-
-
-def clone(place):
-    """This commit in a folder, as anybody gets it."""
-    if (place / ".git").exists() and commit_of(place) == commit_of(ROOT):
-        return place
-    shutil.rmtree(place, ignore_errors=True)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    run("git", "-c", "safe.directory=*", "clone", "-q", "--no-hardlinks", str(ROOT), str(place))
-    return place
-
-
-def made(target, place, pattern):
-    """The files that `make TARGET` leaves in a clone, by name. A clone makes them once."""
-    tree = clone(FOLDER / place)
-    found = list((tree / ".output/package").glob(pattern))
-    if not found:
-        run("make", target, cwd=tree)
-        found = list((tree / ".output/package").glob(pattern))
-    check(found, f"make {target} made nothing")
-    return {path.name: path for path in found}
 
 
 # Mounts are of a namespace that ends with the line.
@@ -74,10 +27,7 @@ class System:
     """A system with only what apt needs, and these files in /tmp. What a test adds lies above it, and goes with the test."""
 
     def __init__(self, suite, *files):
-        self.lower, self.work = FOLDER / suite, FOLDER / f"{suite}.test"
-        if not (self.lower / "usr/bin/apt").exists():
-            self.lower.mkdir(parents=True, exist_ok=True)
-            run("mmdebstrap", "--variant=apt", "--aptopt=Acquire::Check-Valid-Until \"false\"", suite, str(self.lower))  # an old mirror will do
+        self.lower, self.work = made_system(suite), FOLDER / f"{suite}.test"
         shutil.rmtree(self.work, ignore_errors=True)
         for name in "upper/tmp", "upper/etc", "work", "root":
             (self.work / name).mkdir(parents=True)
@@ -93,14 +43,6 @@ class System:
         """Runs a line of the shell there, and returns its output."""
         environment = os.environ | {"LOWER": str(self.lower), "WORK": str(self.work), "LINE": line, "DEBIAN_FRONTEND": "noninteractive"}
         return run("unshare", "--mount", "sh", "-e", "-c", ENTER, env=environment, **options)
-
-
-def leaking_program():
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    path = FOLDER / "leak"
-    path.with_suffix(".c").write_text(LEAK, encoding="ascii")
-    run("gcc", "-O1", "-g", "-o", str(path), f"{path}.c")
-    return path
 
 
 def files_of(shell):

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What is made of this commit, in a clone of it, and kept."""
+import os
+import pathlib
+import shutil
+import subprocess
+
+from harness import Failure, check
+
+FOLDER = pathlib.Path(os.environ["PACKAGE_TEST"])
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ONE = "one/tree"  # the clone that the tests share
+
+# A program of the system that leaks, and that needs nothing but the C library.
+LEAK = """
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+void *volatile last;
+__attribute__((noinline)) static void remember(void) { last = memset(malloc(5000), 1, 5000); }
+int main(void) { for (;;) { for (int i = 0; i < 20; i++) remember(); usleep(20000); } }
+"""
+
+
+def run(*argv, status=0, **options):
+    """The text that it prints, on both streams."""
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                          errors="replace", **options)
+    if done.returncode != status:
+        raise Failure(f"{argv}: status {done.returncode}\n{done.stdout[-2000:]}")
+    return done.stdout
+
+
+def commit_of(tree):
+    return run("git", "-c", "safe.directory=*", "-C", str(tree), "rev-parse", "HEAD")
+
+
+def clone(place):
+    """This commit in a folder, as anybody gets it."""
+    if (place / ".git").exists() and commit_of(place) == commit_of(ROOT):
+        return place
+    shutil.rmtree(place, ignore_errors=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    run("git", "-c", "safe.directory=*", "clone", "-q", "--no-hardlinks", str(ROOT), str(place))
+    return place
+
+
+def made(target, place, pattern):
+    """The files that `make TARGET` leaves in a clone, by name. A clone makes them once."""
+    tree = clone(FOLDER / place)
+    found = list((tree / ".output/package").glob(pattern))
+    if not found:
+        run("make", target, cwd=tree)
+        found = list((tree / ".output/package").glob(pattern))
+    check(found, f"make {target} made nothing")
+    return {path.name: path for path in found}
+
+
+def made_system(suite):
+    """A system with only what apt needs."""
+    system = FOLDER / suite
+    if not (system / "usr/bin/apt").exists():
+        system.mkdir(parents=True, exist_ok=True)
+        run("mmdebstrap", "--variant=apt", "--aptopt=Acquire::Check-Valid-Until \"false\"", suite, str(system))  # an old mirror will do
+    return system
+
+
+def leaking_program(*flags):
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / "leak"
+    path.with_suffix(".c").write_text(LEAK, encoding="ascii")
+    run("gcc", "-O1", "-g", *flags, "-o", str(path), f"{path}.c")
+    return path
