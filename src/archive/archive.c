@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "archive/walk.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/host_name.h"
 #include "base/log.h"
 #include "base/moment.h"
 #include "base/reason.h"
@@ -392,12 +392,11 @@ static int visit_archived(void *scan_, const struct archive_entry *entry)
 /* Returns 0, or a negative errno; then only a part of the directory is known. */
 static int scan_archive(struct archive *archive)
 {
-	struct utsname machine;
-	struct scan scan = { .archive = archive, .own_host = machine.nodename };
+	char host[HOST_NAME_BYTES];
+	struct scan scan = { .archive = archive, .own_host = host };
 	int err;
 
-	uname(&machine);
-	clean_file_name(machine.nodename);
+	clean_file_name(own_host_name(host));
 	forget_all_archived(archive);
 	archive->is_stale = true;
 	err = archive_walk(archive->dir, visit_archived, &scan);

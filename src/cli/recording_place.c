@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "archive/names.h"
 #include "archive/walk.h"
+#include "base/host_name.h"
 #include "base/privileges.h"
 #include "base/reason.h"
 #include "base/units.h"
@@ -159,13 +159,12 @@ uint64_t privileges_to_make(const char *path)
 /* The folder of this host may already exist and belong to another user. */
 static uint64_t needed_below(const char *dir)
 {
-	struct utsname machine;
+	char host[HOST_NAME_BYTES];
 	uint64_t needed;
 	char *path;
 
-	uname(&machine);
-	clean_file_name(machine.nodename);
-	if (asprintf(&path, "%s/%s", dir, machine.nodename) < 0)
+	clean_file_name(own_host_name(host));
+	if (asprintf(&path, "%s/%s", dir, host) < 0)
 		return 0;
 	needed = privileges_to_make(path);
 	free(path);

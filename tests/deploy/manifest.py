@@ -9,6 +9,7 @@ from harness import check, check_equal
 
 PODMANS_PROFILE = pathlib.Path("/usr/share/containers/seccomp.json")
 MANIFEST = pathlib.Path(__file__).resolve().parents[2] / "deploy/daemonset.yaml"
+NODE_NAME = "node-1.example"
 # Words of the pod that change nothing for a single container on this machine.
 BESIDE = {"automountServiceAccountToken": False, "enableServiceLinks": False, "terminationGracePeriodSeconds": 60,
           "tolerations": [{"operator": "Exists"}]}
@@ -46,7 +47,7 @@ class Container:
         for name, value in BESIDE.items():
             check_equal(self.pod.get(name), value, name)
         self.spec, = self.pod["containers"]
-        used(self.spec, {"name", "image", "command", "args", "resources", "securityContext", "volumeMounts"}, "the container")
+        used(self.spec, {"name", "image", "command", "args", "env", "resources", "securityContext", "volumeMounts"}, "the container")
         self.security = used(self.spec["securityContext"], {
             "runAsUser", "privileged", "allowPrivilegeEscalation", "readOnlyRootFilesystem", "seccompProfile", "appArmorProfile",
             "seLinuxOptions", "capabilities"}, "securityContext")
@@ -81,6 +82,9 @@ class Container:
             found += ["--read-only", "--read-only-tmpfs=false"]
         if self.capabilities:
             found.append(f"--cap-add={','.join(self.capabilities)}")
+        for variable in self.spec["env"]:
+            check_equal(variable["valueFrom"], {"fieldRef": {"fieldPath": "spec.nodeName"}}, variable["name"])
+            found.append(f"--env={variable['name']}={NODE_NAME}")
         for name, mount in self.mounts.items():
             used(mount, {"name", "mountPath", "readOnly"}, "a mount")
             how = "ro" if mount.get("readOnly") else "rw"

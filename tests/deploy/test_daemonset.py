@@ -49,6 +49,7 @@ def test_daemonset_records_two_pods_and_names_them(node):
     shown = [metadata(node, agent, path) for path in paths]
     for pod in pods:
         check(pod.labels in [{key: facts.get(key) for key in pod.labels} for facts in shown], f"{pod.labels} is not in {shown}")
+    check_equal({facts["host"] for facts in shown} | {path.parents[1].name for path in paths}, {manifest.NODE_NAME}, "host")
     for path in paths:
         check("in remember" in statistics(node, agent, path), f"{path} has no names")
     check_equal(agent.end(), 0, f"exit status: {agent.said()}")

@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 #include "base/cgroup_path.h"
+#include "base/host_name.h"
 #include "base/moment.h"
 #include "base/units.h"
 #include "collect/bpf.h"
@@ -74,11 +75,12 @@ uint32_t own_boot(void)
 static int describe_machine(struct snapshot_builder *builder)
 {
 	char *boot_id = read_boot_id();
+	char host[HOST_NAME_BYTES];
 	struct utsname machine;
 	int err = boot_id ? 0 : -ENOMEM;
 
 	uname(&machine);
-	err = err ?: snapshot_builder__metadata(builder, "host", machine.nodename) ?:
+	err = err ?: snapshot_builder__metadata(builder, "host", own_host_name(host)) ?:
 	      snapshot_builder__metadata(builder, "kernel", machine.release) ?:
 	      snapshot_builder__metadata(builder, "boot_id", boot_id);
 	free(boot_id);

@@ -4,11 +4,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "archive/names.h"
 #include "base/clock.h"
+#include "base/host_name.h"
 #include "base/moment.h"
 #include "base/reason.h"
 #include "base/units.h"
@@ -154,13 +154,12 @@ static int open_snapshot_place(struct snapshot_place *place, const struct proces
 {
 	const struct moment moment = { context->wall_ns, context->monotonic_ns, own_boot(), 1 };
 	char name[MOMENT_NAME_MAX];
-	struct utsname machine;
+	char host[HOST_NAME_BYTES];
 
 	*place = (struct snapshot_place){ .fd = -1 };
 	if (options->file)
 		return open_named_place(place, options->file, why);
-	uname(&machine);
-	place->folder = archive_make_folder(options->dir, machine.nodename, identity->comm, identity->pid,
+	place->folder = archive_make_folder(options->dir, own_host_name(host), identity->comm, identity->pid,
 					    options->owner, &place->fd, why);
 	if (!place->folder)
 		return -errno;
