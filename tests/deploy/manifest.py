@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the DaemonSet says of its container, as options of podman. A word that has no translation here is a failure: what
+"""The DaemonSet's words about its container, as options of podman. A word that has no translation here is a failure: what
 the container is given must be what the DaemonSet gives."""
 import json
 import pathlib

@@ -88,7 +88,7 @@ class Node:
         return not subprocess.run(self.podman("image", "exists", name), check=False).returncode
 
     def image(self):
-        """What deploy/Containerfile makes of the package of this commit."""
+        """Made by deploy/Containerfile of the package of this commit."""
         if not self.has_image("localhost/debian:12"):
             system = made_system("bookworm")
             with subprocess.Popen(["tar", "-C", str(system), "-c", "--exclude=./dev/*", "."], stdout=subprocess.PIPE) as tar:
@@ -138,7 +138,7 @@ class Node:
         return done.stdout.strip()
 
     def allocsnap(self, folder, *argv, status=0):
-        """What the image's allocsnap says of snapshots, without any right."""
+        """Asks the image's allocsnap about snapshots, without any right."""
         argv = self.podman("run", "--rm", "--network=none", "--cap-drop=all", *LIMITS, f"--volume={folder}:/snapshots",
                            "--workdir=/snapshots", IMAGE, "allocsnap", *argv)
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

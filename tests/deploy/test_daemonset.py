@@ -26,7 +26,7 @@ def statistics(node, agent, path):
 
 
 def check_rights(agent):
-    """What the kernel says of the process, against the manifest."""
+    """The kernel's facts about the process, against the manifest."""
     proc = pathlib.Path(f"/proc/{agent.pid()}")
     status = dict(line.split(":\t", 1) for line in (proc / "status").read_text(encoding="ascii").splitlines())
     bound = sum(1 << NUMBERS[name] for name in agent.container.capabilities)
@@ -122,7 +122,7 @@ def test_daemonset_needs(node, capability):
 
 
 def test_daemonset_has_leases(node):
-    """What LEASE is for."""
+    """LEASE is for this."""
     node.image()
     pods = node.start_two_pods()
     agent = Agent(node, node.daemonset())

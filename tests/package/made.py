@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is made of this commit, in a clone of it, and kept."""
+"""Packages and systems that are made of this commit, in a clone of it, and kept."""
 import os
 import pathlib
 import shutil
