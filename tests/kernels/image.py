@@ -14,7 +14,7 @@ GUEST_ROOT = "/allocsnap"
 PROGRAMS = ("bash", "sh", "env", "sleep", "true", "false", "cat", "cp", "rm", "ln", "ls", "mkdir", "mv", "chmod",
             "touch", "stty", "sync", "timeout", "setsid", "stdbuf", "prlimit", "mount", "umount", "unshare", "nsenter",
             "setpriv", "ip", "dmesg", "sqlite3", "jq", "git", "redis-server", "redis-benchmark", "redis-cli", "objcopy",
-            "strip", "readelf", "nm")
+            "strip", "readelf", "nm", "apparmor_parser")
 # libgcc_s is opened when a thread ends.
 OTHERS = ("/bin/sh", "/usr/bin/python3", os.path.dirname(os.__file__), "/usr/lib/x86_64-linux-gnu/libgcc_s.so.1",
           "/etc/passwd", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf")

@@ -27,7 +27,8 @@ SECONDS = int(os.environ.get("KERNELS_SECONDS", "1800"))
 KERNELS = {"6.1": "bookworm", "6.12": "trixie"}
 # Each boot: the kernel, more words of its command line, and its own tests, if it does not run those that are asked for.
 BOOTS = {**{name: (name, "", ()) for name in KERNELS},
-         "6.12-lockdown": ("6.12", "lockdown=confidentiality", ("test_doctor_names_lockdown",))}
+         "6.12-lockdown": ("6.12", "lockdown=confidentiality", ("test_doctor_names_lockdown",)),
+         "6.12-apparmor": ("6.12", "security=apparmor", ("test_doctor_names_a_security_label",))}
 MACHINE = ("qemu-system-x86_64", "-M", "pc", "-cpu", "max,la57=off,cx16=off",  # QEMU 7.2 does cmpxchg16b wrong
            "-accel", "tcg", "-smp", "1", "-m", "3072", "-nodefaults", "-no-user-config", "-display", "none",
            "-monitor", "none", "-no-reboot")

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import struct
 import subprocess
@@ -445,6 +446,31 @@ def test_doctor_names_lockdown(bench):
     answer, checks = machine(bench, status=FAILED)
     check("lockdown" in answer["why"], f"why: {answer['why']!r}")
     check_equal(checks["lockdown"]["state"], "no", "lockdown")
+
+
+# As the profiles of container engines: everything, but to look at a process with another label.
+PROFILE = """
+profile allocsnap-confined {
+	capability, file, network, mount, umount, signal, unix,
+	ptrace (trace, read) peer=allocsnap-confined,
+}
+"""
+
+
+def test_doctor_names_a_security_label(bench):
+    """AppArmor's, on a kernel that was started with it: `make test-kernels`. Outside of a profile nothing is hidden."""
+    if not shutil.which("apparmor_parser") or "security=apparmor" not in pathlib.Path("/proc/cmdline").read_text():
+        raise Skip("this kernel has no AppArmor, or there is no apparmor_parser")
+    profile = pathlib.Path(bench.path("profile"))
+    profile.write_text(PROFILE)
+    bench.run(["mount", "-t", "securityfs", "securityfs", "/sys/kernel/security"])
+    bench.run(["apparmor_parser", "--replace", "--skip-cache", str(profile)])
+    _, checks = machine(bench)
+    check_equal(checks["security label"]["state"], "ok", "an unconfined doctor")
+    enter = 'echo "exec allocsnap-confined" >/proc/self/attr/exec && exec "$@"'
+    answer, checks = machine(bench, ["sh", "-c", enter, "sh"], FAILED)
+    check_equal(checks["security label"]["state"], "no", f"a confined doctor: {checks['security label']}")
+    check("security label" in answer["why"] and "Unconfined" in answer["why"], f"why: {answer['why']!r}")
 
 
 def test_doctor_leaves_no_probe(bench):

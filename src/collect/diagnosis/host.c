@@ -317,6 +317,16 @@ static enum check_state check_security_label(struct check *check)
 	return state;
 }
 
+/* A check that is bad is the reason for a recording that would fail, if nothing else is. */
+static int add_check(struct diagnosed_machine *machine, const struct check *check)
+{
+	if (check->state == CHECK_BAD && machine->records) {
+		machine->records = false;
+		reason_set(&machine->why, 0, "%s: %s", check->name, check->found.text);
+	}
+	return array_push(machine, check, *check);
+}
+
 static int check_namespaces(struct diagnosed_machine *machine)
 {
 	int err = 0;
@@ -329,7 +339,7 @@ static int check_namespaces(struct diagnosed_machine *machine)
 			reason_set(&check.found, 0, "not the machine's: %s", machine_namespaces[i].to_do);
 			check.state = CHECK_BAD;
 		}
-		err = array_push(machine, check, check);
+		err = add_check(machine, &check);
 	}
 	return err;
 }
@@ -402,7 +412,7 @@ static int run_checks(struct diagnosed_machine *machine, const struct row *row, 
 		struct check check = { .name = row[i].name };
 
 		check.state = run_host_check(&row[i], &check);
-		err = array_push(machine, check, check);
+		err = add_check(machine, &check);
 	}
 	return err;
 }
@@ -415,11 +425,7 @@ static int check_privileges(struct diagnosed_machine *machine)
 		struct check check = { .name = privilege_rows[i].name };
 
 		check.state = check_privilege(&check, &privilege_rows[i]);
-		if (check.state == CHECK_BAD && machine->records) {
-			machine->records = false;
-			reason_set(&machine->why, 0, "%s is %s", check.name, check.found.text);
-		}
-		err = array_push(machine, check, check);
+		err = add_check(machine, &check);
 	}
 	return err;
 }
