@@ -210,6 +210,7 @@ static int report_snapshot_head(const struct snapshot *snapshot, const char *nam
 	emit_end(&out);
 	emit_uint(&out, "blocks", facts.blocks);
 	emit_rss(&out, snapshot);
+	emit_pages(&out, snapshot);
 	emit_cost(&out, snapshot);
 	emit_counters_above_0(&out, "losses", snapshot, SNAP_LOST);
 	emit_counters_above_0(&out, "counters", snapshot, SNAP_COUNTED);

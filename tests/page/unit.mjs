@@ -11,7 +11,7 @@ const { Leaks, leakingSites } = await import(PAGE.href + "leaks.js");
 const { sizeClassName } = await import(PAGE.href + "facets.js");
 const { hashText } = await import(PAGE.href + "sites.js");
 const { Intervals } = await import(PAGE.href + "intervals.js");
-const { costText } = await import(PAGE.href + "trust.js");
+const { costText, rssOf } = await import(PAGE.href + "trust.js");
 const { Tree } = await import(PAGE.href + "tree.js");
 
 const plain = text => text.replace(/\u00a0/g, " ");
@@ -52,6 +52,14 @@ test("a search is a part of a name, or a pattern", () => {
 	assert.ok(textMatcher("/^shop::.*put$/")("shop::Cache::put"));
 	assert.ok(!textMatcher("/(/")("(anything)"), "a broken pattern matches nothing");
 	assert.ok(textMatcher("a.c")("a.c") && !textMatcher("a.c")("abc"));
+});
+
+test("RSS is the sum of its parts, of blocks and of pages", () => {
+	const pages = { ended: false, traced: 40, older: 8, inherited: 0, by_kernel: 1, unattributed: 2, files: 16, shared: 4,
+		anonymous: 51, zero: 100 };
+	assert.deepEqual([rssOf({ pages }).total, ...rssOf({ pages }).parts.map(p => p.value)], [71, 40, 8, 20, 3]);
+	assert.equal(rssOf({ pages: { ended: true } }), undefined, "what was resident is not known");
+	assert.equal(rssOf({ rss: { total: 7, traced: 7 }, pages }).total, 7);
 });
 
 test("numbers have three digits", () => {

@@ -156,12 +156,29 @@ const PARTS = [
 	["stacks, other", rss => rss.stacks + rss.other, "Stacks and mappings that no probed function made"],
 ];
 
-// The parts of RSS that a snapshot has. Together they are all of it.
-export const rssParts = rss => PARTS.map(([name, of, why], i) => ({ name, why, value: of(rss), cls: "p" + i }))
+// The parts of resident pages. With samples, the parts of anonymous memory are estimates.
+const PAGE_PARTS = [
+	["by code", p => p.traced, "The rows: the code that touched these pages first"],
+	["older than the recording", p => p.older, "Resident when it began"],
+	["from before the fork", p => p.inherited, "Of the parent"],
+	["files, shared", p => p.files + p.shared, "Mapped files and shared memory"],
+	["not attributed", p => p.unattributed + p.by_kernel, "Nothing showed which code needed these pages"],
+];
+
+const partsOf = (table, from) => table.map(([name, of, why], i) => ({ name, why, value: of(from), cls: "p" + i }))
 	.filter(p => p.value > 0);
 
-function rssBar(rss) {
-	const parts = rssParts(rss);
+// RSS and its parts, which together are all of it; nothing if the snapshot does not have them.
+export function rssOf(snapshot) {
+	const { rss, pages } = snapshot;
+	if (rss)
+		return { total: rss.total, parts: partsOf(PARTS, rss) };
+	return pages && !pages.ended && pages.anonymous !== undefined
+		? { total: pages.anonymous + pages.files + pages.shared, parts: partsOf(PAGE_PARTS, pages) }
+		: undefined;
+}
+
+function rssBar({ total, parts }) {
 	const bar = parts.map(p => element("i", { class: p.cls, title: p.name + " " + formatBytes(p.value),
 		style: { "flex-grow": p.value } }));
 	const legend = parts.map(p => element("span", { title: p.why }, element("i", { class: p.cls }),
@@ -169,11 +186,12 @@ function rssBar(rss) {
 	return element("div", { class: "rss" },
 		element("div", { class: "rssbar", role: "img", "aria-label": "RSS by what it is made of" }, ...bar),
 		element("div", { class: "rsslegend" },
-			element("span", {}, element("b", {}, "RSS " + formatBytes(rss.total)), " ="), ...legend));
+			element("span", {}, element("b", {}, "RSS " + formatBytes(total)), " ="), ...legend));
 }
 
 export function drawTrust(app) {
 	const { report, model } = app, last = report.snapshots[model.last], notes = listNotes(report);
+	const rss = rssOf(last);
 	const facts = [sampleFact(report, last), gapFact(app, last), lossFact(report, last), callerFact(report, last),
 		startFact(report, last), costFact(last), ...unrecordedFacts(report), ...pagesFacts(report)];
 	byId("trust").replaceChildren(
@@ -181,7 +199,7 @@ export function drawTrust(app) {
 			...facts.map(f => element("div", { class: "tfact " + f.kind, title: f.why },
 			element("i", {}, SIGNS[f.kind.split(" ")[0]]), element("b", {}, f.name),
 				element("span", {}, f.value)))),
-		last.rss ? rssBar(last.rss) : "",
+		rss ? rssBar(rss) : "",
 		notes.length ? element("button", { class: "notes", title: notes.join("\n"), onclick: () =>
 			openFacts(app) }, element("i", {}, "!"), element("span", {}, notes.join(" · "))) : "");
 }
