@@ -89,7 +89,7 @@ $(OUT)/workloads/%: tests/workloads/%.cc $(wildcard tests/workloads/*.h)
 $(OUT)/workloads/%.so: WORKLOAD_FLAGS := -shared -fPIC -O2 -fomit-frame-pointer -foptimize-sibling-calls
 $(OUT)/workloads/unwind_% $(OUT)/workloads/walks: WORKLOAD_FLAGS := -O2 -fomit-frame-pointer
 # Probes of others on the machine's C library do not reach these.
-$(addprefix $(OUT)/workloads/,backtraces moved own_sampler_static remap): WORKLOAD_FLAGS := -static
+$(addprefix $(OUT)/workloads/,backtraces moved own_pages own_sampler_static remap): WORKLOAD_FLAGS := -static
 $(addprefix $(OUT)/workloads/,claims forged_python): WORKLOAD_FLAGS := -rdynamic
 $(addprefix $(OUT)/workloads/,claims truth): src/sampler/sampler_info.h
 $(OUT)/workloads/cxx_new: tests/workloads/cxx.cc

@@ -5,7 +5,7 @@ PLANTED := $(OUT)/answers/shopcache
 
 .PHONY: test-answers
 
-test-answers: $(BIN) $(PLANTED) $(INSTALL_LIBS)	## find leaks planted in real programs by the commands of a user (as root)
+test-answers: $(BIN) $(PLANTED) $(INSTALL_LIBS) workloads	## find leaks planted in real programs by the commands of a user (as root)
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) WORKLOADS=$(abspath $(OUT)/workloads) ANSWERS=$(abspath $(OUT)/answers) \
 		tests/answers/run.py $(ANSWERS_ARGS)
 

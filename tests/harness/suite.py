@@ -108,10 +108,13 @@ def must_be_alone():
 def find_tests(folder, marks=()):
     """The functions test_… of the modules test_….py in a folder, with these marks, their module's MARKS and their own."""
     for path in sorted(pathlib.Path(folder).glob("test_*.py")):
-        module = importlib.import_module(path.stem)
-        for name, function in vars(module).items():
-            if name.startswith("test_"):
-                yield from tests_of(function, path.name, {*marks, *getattr(module, "MARKS", ())})
+        yield from tests_in(importlib.import_module(path.stem), marks)
+
+
+def tests_in(module, marks=()):
+    for name, function in vars(module).items():
+        if name.startswith("test_"):
+            yield from tests_of(function, os.path.basename(module.__file__), {*marks, *getattr(module, "MARKS", ())})
 
 
 class Runner:
