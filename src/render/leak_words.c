@@ -424,7 +424,8 @@ static const char *const leak_hint[LEAK_HINT_NR] = {
 	[LEAK_HINT_KEPT_LINES] = KEPT_LINES_TEXT,
 	[LEAK_HINT_POOLS] = "a pool of Python's small objects counts for the line that took it, also if another line keeps what is "
 			    "in it: 'leaks PID --inject=exact' judges each object, or 'leaks PID --domain python', which slows it",
-	[LEAK_HINT_PAGES] = "pages show what grew; 'leaks PID --domain malloc' names the lines that leak, of Python '--domain python'",
+	[LEAK_HINT_PAGES] = "pages show what grew; 'doctor PID' says whether a domain names the lines that leak: 'leaks PID --domain malloc', "
+			    "of Python '--domain python'",
 	[LEAK_HINT_NAMELESS] = NAMELESS_TEXT,
 	[LEAK_RUNTIME_PYTHON] = "Python code calls what leaks: '--domain python' names its lines; where that is refused, run "
 				"it with 'python3 -X tracemalloc': tracemalloc-to-json reads its snapshots",

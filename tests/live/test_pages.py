@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The domain of pages: a program with known pages, and programs of any runtime, beside the kernel's own numbers."""
 import collections
+import json
 import os
 import pathlib
 import signal
 
 import harness
-from harness import ALLOCSNAP, check, check_equal, losses_of, wait_for
+from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, losses_of, tool, wait_for
 
 PAGE, KIB = 4096, 1 << 10
 PARTS = ("traced", "older", "inherited", "by_kernel", "unattributed")
@@ -149,6 +150,31 @@ def test_pages_of_all_processes(bench):
     ended = bench.show(last["short-lived"])
     check_equal((ended["metadata"]["end"], ended["pages"]["ended"]), ("exited 0", True), "its end")
     check(20 << 20 <= ended["traced_memory"]["current"] < 40 << 20, f"{ended['traced_memory']} was brought")
+
+
+def functions_of(bench, program):
+    """{name: range of its offsets in the file}, of a program that is mapped in one piece."""
+    begins = min(int(line.split()[2], 16) for line in bench.run([tool("readelf"), "-lW", program])[0].splitlines()
+                 if line.split()[:1] == ["LOAD"])
+    symbols = [line.split() for line in bench.run([tool("nm"), "-S", program])[0].splitlines()]
+    return {words[3]: range(int(words[0], 16) - begins, int(words[0], 16) - begins + int(words[1], 16))
+            for words in symbols if len(words) == 4 and words[2] in "tT"}
+
+
+def test_pages_name_the_code_that_leaks(bench):
+    """A program that nothing else sees: static, stripped, with an allocator of its own, a cache that fills, and churn. The
+    first row is the planted leak, and the refusal of the heap leads to it."""
+    functions = functions_of(bench, f"{WORKLOADS}/own_pages")
+    stripped = bench.path("own_pages")
+    bench.run([tool("strip"), "-o", stripped, f"{WORKLOADS}/own_pages"])
+    program = bench.start([stripped], kind=Workload).ready()
+    _, said = bench.allocsnap("leaks", str(program.pid), "--for", "4s", status=1)
+    check("--domain pages shows which code made its RSS" in said, said)
+    leaks = bench.run([ALLOCSNAP, "leaks", str(program.pid), "--domain", "pages", "--for", "10s", "--json"], status=3)[0]
+    row = json.loads(leaks)["leaks"][0]
+    check_equal((row["verdict"], len(row["lines"])), ("grows", 1), "the first row")
+    named = [name for frame in row["lines"][0]["traceback"] for name, offsets in functions.items() if frame["offset"] in offsets]
+    check_equal(named[:3], ["fill", "session_open", "main"], "the functions of its traceback")
 
 
 @harness.rows({"another": ("malloc,pages",), "budget": ("pages", "--max-overhead", "5"),

@@ -306,7 +306,7 @@ static const struct {
 	bool is_grave; /* likely the data that the user wants */
 	bool is_common; /* true of nearly every process */
 } rows[] = {
-	{ "no-allocator", "its heap", "a build with its symbol table (not stripped), or one that is linked dynamically",
+	{ "no-allocator", "its heap", "a build with its symbol table (not stripped), or one that is linked dynamically; --domain pages shows which code made its RSS",
 	  no_allocator, true },
 	{ "32-bit", "a 32-bit program", "a 64-bit build of it", is_program_32_bit, true },
 	{ "functions-unprobed", "some of its allocator functions", NULL, has_failed, true },
