@@ -83,7 +83,7 @@ int page_fault(struct bpf_perf_event_data *ctx)
 /* ---- memory that goes and moves: what events brought is no longer there ---- */
 
 #define LEAVES_AT_ONCE (1 << 16) /* 8 GiB: a larger room is mostly a reservation, where nothing was before */
-#define MOVES_AT_ONCE (1 << 16)	 /* units: of a larger range the rest loses its events */
+#define MOVES_AT_ONCE (1 << 16)	 /* units: the rest of a larger range loses its events */
 
 struct page_range {
 	__u64 image;
@@ -119,7 +119,7 @@ static __always_inline void forget_pages(struct page_range *range)
 }
 
 /* Where the pages of a unit come from, another one may be recorded: then that one stands for it. */
-static long move_unit(__u32 i, void *range_)
+static long copy_unit(__u32 i, void *range_)
 {
 	const struct page_range *range = range_;
 	__u64 to = (range->first >> pages_shift) + i, at, from, traceback;
@@ -145,8 +145,11 @@ static long move_unit(__u32 i, void *range_)
 
 #define NR_MREMAP 25
 
-/* For an mremap that asked for exactly this room, which is then where the pages go. */
-static __always_inline void move_pages(struct page_range *range)
+/*
+ * For an mremap that asked for exactly this room, which is then where the pages go. It may still fail, so the notes stay
+ * where they were, too: nothing is resident there if it does not, and what comes back comes by a fault.
+ */
+static __always_inline void note_mremap(struct page_range *range)
 {
 	const struct pt_regs *regs = (const void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	__u64 from = BPF_CORE_READ(regs, di), old = BPF_CORE_READ(regs, si), new = BPF_CORE_READ(regs, dx), nr;
@@ -156,9 +159,7 @@ static __always_inline void move_pages(struct page_range *range)
 	range->from = from >> PAGE_BITS;
 	range->nr = ((old < new ? old : new) + PAGE_BYTES - 1) >> PAGE_BITS;
 	nr = ((range->first + range->nr - 1) >> pages_shift) - (range->first >> pages_shift) + 1;
-	bpf_loop(nr < MOVES_AT_ONCE ? nr : MOVES_AT_ONCE, move_unit, range, 0);
-	range->first = range->from;
-	forget_pages(range);
+	bpf_loop(nr < MOVES_AT_ONCE ? nr : MOVES_AT_ONCE, copy_unit, range, 0);
 }
 
 /* The kernel has found room for a mapping. Nothing is resident there, whatever came there before. */
@@ -175,6 +176,6 @@ int page_room_found(__u64 *ctx)
 	range.image = process->image;
 	range.nr = info->length >> PAGE_BITS;
 	forget_pages(&range);
-	move_pages(&range);
+	note_mremap(&range);
 	return 0;
 }

@@ -501,7 +501,9 @@ MUTANTS = {
     "pages: a note stays where there is room for a mapping": ("pages.bpf.c", "\trange.nr = info->length >> PAGE_BITS;\n", ""),
     "pages: all notes of a leaf go": (
         "pages.bpf.c", "\t\tif (is_in_range(range, key.leaf << LEAF_BITS | at, &ignored))\n", ""),
-    "pages: an mremap leaves its notes": ("pages.bpf.c", "\trange->first = range->from;\n\tforget_pages(range);\n", ""),
+    "pages: an mremap that may fail takes its notes away": (
+        "pages.bpf.c", "\tto_leaf->traceback[to & (LEAF_PAGES - 1)] = traceback;\n",
+        "\tto_leaf->traceback[to & (LEAF_PAGES - 1)] = traceback;\n\tleaf->traceback[from & (LEAF_PAGES - 1)] = PAGE_UNSEEN;\n"),
     "pages: an mremap takes no notes": ("pages.bpf.c", "\tto_leaf->traceback[to & (LEAF_PAGES - 1)] = traceback;\n", ""),
     "pages: any room is an mremap's": ("pages.bpf.c", "BPF_CORE_READ(regs, orig_ax) != NR_MREMAP || ", ""),
     "pages: without room they are not counted": (

@@ -127,7 +127,7 @@ static void touch_some(__u64 at, __u64 nr)
 	}
 }
 
-/* To the other half, where nothing is. */
+/* To the other half, where nothing is. The mremap may fail, so the notes stay where they were, too. */
 static void move_some(__u64 at, __u64 nr)
 {
 	__u64 larger = nr + rand() % 20, to = PAGES + rand() % (PAGES - larger);
@@ -135,7 +135,6 @@ static void move_some(__u64 at, __u64 nr)
 	move(START + at, nr, START + to, larger);
 	memset(&model[to], 0, larger * sizeof(*model));
 	memcpy(&model[to], &model[at], nr * sizeof(*model));
-	memset(&model[at], 0, nr * sizeof(*model));
 }
 
 static void step(void)
@@ -164,6 +163,20 @@ Test(pages, go_and_move_as_their_memory_does)
 		for (__u64 page = 0; page < 2 * PAGES && i % 20 == 0; page++)
 			cr_assert_eq(traceback_of_unit(START + page), model[page], "page %llu after step %d", page, i);
 	}
+}
+
+/* The third argument of mmap is no size, but rounded up it is a page. */
+Test(pages, stay_where_they_are_when_another_call_finds_room)
+{
+	__u64 traceback;
+
+	begin();
+	touch(START);
+	traceback = traceback_of_unit(START);
+	fake.user_regs = (struct pt_regs){ .orig_ax = 9, .di = START << PAGE_BITS, .si = 1 << PAGE_BITS, .dx = 3 };
+	find_room(START + PAGES, 1);
+	expect_same(traceback_of_unit(START + PAGES), PAGE_UNSEEN, "the room that was found");
+	expect_same(traceback_of_unit(START), traceback, "the page");
 }
 
 /* ---- samples ---- */

@@ -16,7 +16,7 @@ PARTS = ("traced", "older", "inherited", "by_kernel", "unattributed")
 BY_FAULTS = {
     "some": 500, "not_needed": 700, "unmapped": 600, "touched_again": 150, "move": 100, "of_brk": 400,
     "read_then_written": 250, "by_system_call": 320, "of_file": 130, "huge": 512, "of_thread": 90,
-    "to_copy": 412, "copy_in_parent": 100, "to_grow": 300,
+    "to_copy": 412, "copy_in_parent": 100, "to_grow": 300, "to_stay": 300,
 }
 NOT_BY_FAULTS = {"to_move": 800, "populated": 700, "locked": 20, "by_another": 75, "fill_hole": 300}
 INLINED = ("touch", "look")

@@ -103,7 +103,22 @@ SITE static void to_grow(void)
 	mremap(p, 300 * PAGE, 800 * PAGE, MREMAP_MAYMOVE);
 }
 
-/* Fills the hole that it left, without an event. */
+/* The mremap finds room and then fails, as the process has as many mappings as it may. */
+SITE static void to_stay(void)
+{
+	long most = 1L << 21;
+	char *p = map(301, 0), *parts = mmap(NULL, most * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	mprotect(p + 300 * PAGE, PAGE, PROT_NONE);
+	touch(p, 0, 300);
+	for (long i = 1; i < most && !mprotect(parts + i * PAGE, PAGE, PROT_READ); i += 2)
+		;
+	if (mremap(p, 300 * PAGE, 800 * PAGE, MREMAP_MAYMOVE) != MAP_FAILED)
+		_exit(1);
+	munmap(parts, most * PAGE);
+}
+
+/* Fills the hole that to_grow() left, without an event. */
 SITE static void fill_hole(void)
 {
 	map(300, MAP_POPULATE);
@@ -235,7 +250,7 @@ static void go(void)
 {
 	pthread_t thread;
 
-	some(), not_needed(), unmapped(), touched_again(), to_move(), move(), to_grow(), fill_hole(), of_brk(), read_only(), read_then_written();
+	some(), not_needed(), unmapped(), touched_again(), to_move(), move(), to_grow(), to_stay(), fill_hole(), of_brk(), read_only(), read_then_written();
 	by_system_call(), shared(), populated(), locked(), of_file(), huge(), by_another(), to_copy();
 	pthread_create(&thread, NULL, of_thread, NULL);
 	pthread_join(thread, NULL);
