@@ -57,6 +57,11 @@ static bool is_bound(const struct snapshot *snapshot)
 	return !snapshot__metadata(snapshot, "pages_rss_anon_bytes");
 }
 
+static bool has_scan(const struct snapshot *snapshot, const char *scan)
+{
+	return !strcmp(snapshot__metadata(snapshot, "pages_scan") ?: "", scan);
+}
+
 static uint64_t page_number(const struct snapshot *snapshot, const char *key)
 {
 	return snapshot__metadata_u64(snapshot, key, 0);
@@ -88,12 +93,11 @@ static void put_page_notes(struct emitter *out, const struct snapshot *snapshot,
 	uint64_t huge = page_number(snapshot, "pages_huge_bytes"), spread = page_number(snapshot, "pages_spread_bytes");
 	uint64_t swapped = page_number(snapshot, "pages_swapped_bytes"), missing = page_number(snapshot, "pages_unattributed_bytes");
 	const struct hook *hook = hook_of(snapshot);
-	const char *scan = snapshot__metadata(snapshot, "pages_scan") ?: "";
 	char text[UNIT_TEXT_MAX], more_text[UNIT_TEXT_MAX];
 
 	if (missing && hook)
 		emit_line(out, "%snot attributed: what came without %s: %s", margin, hook->seen, hook->unseen);
-	if (!strcmp(scan, "with zeros"))
+	if (has_scan(snapshot, "with zeros"))
 		emit_line(out, "%spages that were only read are among these, too, although they are in no RSS: before Linux 6.7 they "
 			  "look like pages that another process shares", margin);
 	if (huge)
@@ -108,8 +112,9 @@ int render_pages(FILE *file, const struct snapshot *snapshot, const char *margin
 	struct emitter out = emit_to(file, false);
 
 	if (is_bound(snapshot)) {
-		emit_line(&out, "%swhat is resident is not known, as the process had ended (or, before Linux 6.7, maps more than 256 GiB): these are all "
-			  "pages that it brought, also those that it gave back", margin);
+		emit_line(&out, "%swhat is resident is not known, as %s: these are all pages that it brought, also those that it gave back", margin,
+			  has_scan(snapshot, "unread") ? "the process's pages could not be read (its main thread has ended, or, before Linux 6.7, "
+							 "it maps more than 256 GiB)" : "the process had ended");
 	} else {
 		put_page_sum(&out, snapshot, margin);
 		put_page_notes(&out, snapshot, margin);
@@ -128,7 +133,10 @@ void emit_pages(struct emitter *out, const struct snapshot *snapshot)
 	emit_text(out, "by", hook ? hook->name : NULL);
 	emit_text(out, "unseen", hook ? hook->unseen : NULL);
 	emit_text(out, "meaning", PAGES_MEANING);
-	emit_bool(out, "ended", is_bound(snapshot));
+	emit_bool(out, "ended", is_bound(snapshot) && !has_scan(snapshot, "unread"));
+	emit_bool(out, "resident_known", !is_bound(snapshot));
+	if (has_scan(snapshot, "with zeros"))
+		emit_bool(out, "with_zeros", true);
 	for (size_t i = 0; i < ARRAY_SIZE(parts) && !is_bound(snapshot); i++)
 		emit_uint(out, parts[i].name, page_number(snapshot, parts[i].key));
 	for (size_t i = 0; i < ARRAY_SIZE(more) && !is_bound(snapshot); i++)

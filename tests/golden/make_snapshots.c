@@ -16,7 +16,8 @@
  *	pooled.snap, renamed.snap	with an allocator of its own, under two names
  *	buffer.snap, enlarged.snap	one process, whose buffer has become bigger
  *	rss.snap, sparse.snap, afar.snap, rss-hostile.snap	what RSS is made of
- *	pages.snap, pages-ended.snap	resident pages, of a process that runs and of one that had ended
+ *	pages.snap, pages-zeros.snap	resident pages, also where pages that were only read are among them
+ *	pages-ended.snap, pages-unread.snap	pages of a process that had ended, and of one that could not be read
  *	rebuilt.snap		the same program from another build, sampled
  *	sampled-old.snap, sampled.snap	one process, samples of its blocks
  *	sampled-gaps.snap	the same as sampled.snap, with gaps
@@ -366,7 +367,7 @@ static void page_blocks(struct make *m)
 }
 
 /* 41.2 of 50 MiB are traced. */
-static void make_pages(struct make *m)
+static void pages_of_scan(struct make *m, const char *scan)
 {
 	static const char *const number[][2] = {
 		{ "rss_anon", "46137344" }, { "traced", "43171840" }, { "older", "2097152" }, { "by_kernel", "4096" },
@@ -375,7 +376,7 @@ static void make_pages(struct make *m)
 	};
 
 	shop_metadata(m, "4711", "/opt/shop/bin/shopd", "64");
-	metadata(m, "pages_scan", "exact");
+	metadata(m, "pages_scan", scan);
 	for (size_t i = 0; i < sizeof(number) / sizeof(*number); i++) {
 		char key[64];
 
@@ -385,11 +386,31 @@ static void make_pages(struct make *m)
 	page_blocks(m);
 }
 
-static void make_pages_ended(struct make *m)
+static void make_pages(struct make *m)
+{
+	pages_of_scan(m, "exact");
+}
+
+static void make_pages_zeros(struct make *m)
+{
+	pages_of_scan(m, "with zeros");
+}
+
+static void pages_without_scan(struct make *m, const char *scan)
 {
 	shop_metadata(m, "4711", "/opt/shop/bin/shopd", "64");
-	metadata(m, "pages_scan", "none");
+	metadata(m, "pages_scan", scan);
 	page_blocks(m);
+}
+
+static void make_pages_ended(struct make *m)
+{
+	pages_without_scan(m, "none");
+}
+
+static void make_pages_unread(struct make *m)
+{
+	pages_without_scan(m, "unread");
 }
 
 static void make_plain(struct make *m)
@@ -483,6 +504,8 @@ int main(int argc, char **argv)
 	make_one(&make, "sparse", make_sparse);
 	make_one(&make, "pages", make_pages);
 	make_one(&make, "pages-ended", make_pages_ended);
+	make_one(&make, "pages-zeros", make_pages_zeros);
+	make_one(&make, "pages-unread", make_pages_unread);
 	make_one(&make, "afar", make_afar);
 	make_one(&make, "rss-hostile", make_rss_hostile);
 	make_sampled_old(&make);

@@ -103,6 +103,33 @@ def test_pages_of_a_run_from_its_start(bench):
     check(48 << 20 <= shown["traced_memory"]["current"] < 80 << 20, f"{shown['traced_memory']} was brought")
 
 
+WITHOUT_MAIN_THREAD = """
+import ctypes, sys, threading
+def hold():
+    held = bytearray(20 << 20)
+    print("held", flush=True)
+    threading.Event().wait()
+sys.stdin.readline()
+threading.Thread(target=hold).start()
+sys.stdin.readline()
+ctypes.CDLL(None).syscall(60, 0)
+"""
+
+
+def test_pages_of_a_process_that_cannot_be_read(bench):
+    """It lives, although its main thread has ended: that its pages are not known does not say that it has ended."""
+    program = bench.start(["/usr/bin/python3", "-c", WITHOUT_MAIN_THREAD])
+    recording = bench.attach([program], "--domain", "pages")
+    program.write("\n")
+    check_equal(program.line(), "held", "its output")
+    program.write("\n")
+    wait_for(lambda: not rss_anon(program.pid), "the main thread ends")
+    path = recording.snapshot()
+    pages = bench.show(path)["pages"]
+    check_equal((pages["ended"], pages["resident_known"]), (False, False), "whether it has ended, and what is resident")
+    check("its main thread has ended" in bench.allocsnap("show", path)[0], "no reason in show")
+
+
 def test_pages_stay_with_an_exec(bench):
     """The program after an exec has its own pages, and none of the program's before."""
     shell = bench.start(["sh", "-c", "read line; exec /usr/bin/python3 -c 'held = bytearray(40 << 20); input()'"])

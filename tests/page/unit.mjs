@@ -55,10 +55,10 @@ test("a search is a part of a name, or a pattern", () => {
 });
 
 test("RSS is the sum of its parts, of blocks and of pages", () => {
-	const pages = { ended: false, traced: 40, older: 8, inherited: 0, by_kernel: 1, unattributed: 2, files: 16, shared: 4,
+	const pages = { resident_known: true, traced: 40, older: 8, inherited: 0, by_kernel: 1, unattributed: 2, files: 16, shared: 4,
 		anonymous: 51, zero: 100 };
 	assert.deepEqual([rssOf({ pages }).total, ...rssOf({ pages }).parts.map(p => p.value)], [71, 40, 8, 20, 3]);
-	assert.equal(rssOf({ pages: { ended: true } }), undefined, "what was resident is not known");
+	assert.equal(rssOf({ pages: { resident_known: false } }), undefined, "what was resident is not known");
 	assert.equal(rssOf({ rss: { total: 7, traced: 7 }, pages }).total, 7);
 });
 

@@ -340,6 +340,14 @@ static bool pages_are_samples(const struct target *target, const struct settings
 	return target->pages.state && target->pages.state->shift;
 }
 
+/* How it is known what is resident; render/page_facts.c has words for each. */
+static const char *name_scan(const struct page_state *state, const struct target *target)
+{
+	if (state->resident.run_nr)
+		return state->resident.counts_zero_pages ? "with zeros" : "exact";
+	return target->life.has_ended ? "none" : "unread";
+}
+
 static int describe_pages(struct snapshot_builder *builder, const struct target *target, const struct settings *settings)
 {
 	static const char *const key[] = {
@@ -359,8 +367,7 @@ static int describe_pages(struct snapshot_builder *builder, const struct target 
 		return 0;
 	err = snapshot_builder__domain_name(builder, DOMAIN_PAGES, "pages") ?:
 	      snapshot_builder__metadata(builder, "pages_by", "faults") ?:
-	      snapshot_builder__metadata(builder, "pages_scan", !state->resident.run_nr ? "none" :
-					 state->resident.counts_zero_pages ? "with zeros" : "exact");
+	      snapshot_builder__metadata(builder, "pages_scan", name_scan(state, target));
 	for (size_t i = 0; i < ARRAY_SIZE(key) && !err && state->resident.run_nr; i++)
 		err = describe_numbers(builder, &(struct number){ key[i], ((const uint64_t *)&state->sums)[i] }, 1);
 	if (!err && state->shift)

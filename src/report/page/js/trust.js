@@ -173,7 +173,7 @@ export function rssOf(snapshot) {
 	const { rss, pages } = snapshot;
 	if (rss)
 		return { total: rss.total, parts: partsOf(PARTS, rss) };
-	return pages && !pages.ended && pages.anonymous !== undefined
+	return pages?.resident_known
 		? { total: pages.anonymous + pages.files + pages.shared, parts: partsOf(PAGE_PARTS, pages) }
 		: undefined;
 }
