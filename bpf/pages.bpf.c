@@ -14,22 +14,29 @@
 const volatile __u64 pages_since_ns = 0; /* births count from here; CLOCK_MONOTONIC */
 const volatile __u32 pages_shift = 0;	 /* of units of which one page is recorded */
 
+/* Leaves in the map, also of images that have ended. The loader subtracts each one that it removes. */
+__u64 leaves_held = 0;
+__u64 leaves_most = ~0ULL >> 1; /* the most leaves of one process; the loader sets it */
+
 static const struct page_leaf no_pages;
 
-static __always_inline struct page_leaf *leaf_at(const struct page_key *key)
+static __always_inline struct page_leaf *leaf_at(struct process *process, const struct page_key *key)
 {
 	struct page_leaf *leaf = bpf_map_lookup_elem(&page_leaves, key);
 
-	if (leaf)
+	if (leaf || (__s64)process->leaves >= (__s64)leaves_most)
 		return leaf;
-	bpf_map_update_elem(&page_leaves, key, &no_pages, BPF_NOEXIST);
+	if (!bpf_map_update_elem(&page_leaves, key, &no_pages, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&process->leaves, 1);
+		__sync_fetch_and_add(&leaves_held, 1);
+	}
 	return bpf_map_lookup_elem(&page_leaves, key);
 }
 
 static __always_inline void put_page(struct process *process, __u64 unit, __u64 traceback)
 {
 	struct page_key key = { process->image, unit >> LEAF_BITS };
-	struct page_leaf *leaf = leaf_at(&key);
+	struct page_leaf *leaf = leaf_at(process, &key);
 
 	if (!leaf) {
 		process_count_loss(process, LOSS_pages_dropped);
@@ -86,7 +93,7 @@ int page_fault(struct bpf_perf_event_data *ctx)
 #define MOVES_AT_ONCE (1 << 16)	 /* units: the rest of a larger range loses its events */
 
 struct page_range {
-	__u64 image;
+	__u64 image, slot;
 	__u64 first, nr; /* pages */
 	__u64 from;	 /* the page that moves to the first one */
 };
@@ -124,9 +131,10 @@ static long copy_unit(__u32 i, void *range_)
 	const struct page_range *range = range_;
 	__u64 to = (range->first >> pages_shift) + i, at, from, traceback;
 	struct page_key key = { range->image, 0 };
+	struct process *process = process_in(range->slot);
 	struct page_leaf *leaf, *to_leaf;
 
-	if (!is_in_range(range, to, &at))
+	if (!is_in_range(range, to, &at) || !process)
 		return 0;
 	from = (range->from + at) >> pages_shift;
 	key.leaf = from >> LEAF_BITS;
@@ -135,7 +143,7 @@ static long copy_unit(__u32 i, void *range_)
 	if (!leaf || traceback == PAGE_UNSEEN)
 		return 0;
 	key.leaf = to >> LEAF_BITS;
-	to_leaf = leaf_at(&key);
+	to_leaf = leaf_at(process, &key);
 	if (!to_leaf)
 		return 0;
 	to_leaf->birth[to & (LEAF_PAGES - 1)] = leaf->birth[from & (LEAF_PAGES - 1)];
@@ -174,6 +182,7 @@ int page_room_found(__u64 *ctx)
 	if (!process || (long)address < 0)
 		return 0;
 	range.image = process->image;
+	range.slot = process->slot;
 	range.nr = info->length >> PAGE_BITS;
 	forget_pages(&range);
 	note_mremap(&range);

@@ -151,7 +151,7 @@
 	  "tracebacks without frames of Python code: the state that CPython has of the thread was not found")                      \
 	X(blocks_amid_others,                                                                                                      \
 	  "blocks of signal handlers that interrupted their thread while it recorded another block: not recorded")                   \
-	X(pages_dropped, "pages that were seen to come, but not recorded: no room, or no memory in the kernel")
+	X(pages_dropped, "pages that were seen to come, but not recorded: no room, the process had used up its share of it, or no memory in the kernel")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -231,6 +231,7 @@ struct process {
 	bpf_u64 ring_at_bytes; /* the doorbell rings once when current_bytes reaches this; 0: never */
 	bpf_u64 user;	       /* index in user_slots, where its slot is counted */
 	bpf_u64 tracebacks;    /* tracebacks of the image in the map; may be a few below 0 around an exec */
+	bpf_u64 leaves;	       /* the same of leaves of pages */
 	bpf_u64 sample_rate;   /* the rate in force, below SAMPLE_RATES; the loader sets it */
 	bpf_u64 sample_rates_used; /* a bit for each rate but 0 that decided about a block */
 	bpf_u64 sampler_image; /* its own sampler picks the heap blocks of this image (bpf/account/calls.bpf.h); 0: of none */
@@ -239,7 +240,7 @@ struct process {
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (37 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES +
+_Static_assert(sizeof(struct process) == 8 * (38 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES +
 					 sizeof(struct python_process), "no padding");
 
 /*

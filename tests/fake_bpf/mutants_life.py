@@ -508,6 +508,8 @@ MUTANTS = {
     "pages: any room is an mremap's": ("pages.bpf.c", "BPF_CORE_READ(regs, orig_ax) != NR_MREMAP || ", ""),
     "pages: without room they are not counted": (
         "pages.bpf.c", "\t\tprocess_count_loss(process, LOSS_pages_dropped);\n", ""),
+    "pages: a process takes all the room": ("pages.bpf.c", " || (__s64)process->leaves >= (__s64)leaves_most", ""),
+    "pages: their leaves are not counted": ("pages.bpf.c", "\t\t__sync_fetch_and_add(&process->leaves, 1);\n", ""),
     "pages: a kernel thread has code": ("pages.bpf.c", "task->flags & PF_IO_WORKER", "0"),
     "pages: they come while nothing is recorded": ("pages.bpf.c", "process && is_recording(process)", "process"),
     "pages: each page is a sample": (

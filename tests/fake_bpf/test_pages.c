@@ -58,11 +58,16 @@ static __u64 traceback_of_unit(__u64 unit)
 	return leaf ? leaf->traceback[unit & (LEAF_PAGES - 1)] : PAGE_UNSEEN;
 }
 
+static void stand_at(__u64 ip)
+{
+	fake.user_regs = (struct pt_regs){ .ip = ip, .sp = sp_at(1) };
+}
+
 static void begin_with(__u32 leaves)
 {
 	world_init();
 	fake_map_resize(&page_leaves, leaves);
-	fake.user_regs = (struct pt_regs){ .ip = 0x401000, .sp = sp_at(1) };
+	stand_at(0x401000);
 }
 
 static void begin(void)
@@ -114,13 +119,35 @@ Test(pages, without_room_are_counted)
 	expect_same(book_of(process)->loss[LOSS_pages_dropped], 1, "pages_dropped");
 }
 
+extern __u64 leaves_held, leaves_most;
+
+Test(pages, take_no_more_than_the_share_of_their_process)
+{
+	struct target_process *other;
+
+	begin();
+	other = process_start(200);
+	leaves_most = 2;
+	for (int i = 0; i < 4; i++)
+		touch(START + i * LEAF_PAGES);
+	move(START, 1, START + 8 * LEAF_PAGES, 1);
+	expect_same(fake_map_count(&page_leaves), 2, "leaves");
+	expect_same(leaves_held, 2, "leaves of all");
+	expect_same(book_of(process)->loss[LOSS_pages_dropped], 2, "pages_dropped");
+	process_admit(other);
+	thread_run(thread_start(other, 200));
+	stand_at(0x401000);
+	touch(START);
+	expect_same(leaves_held, 3, "leaves of all");
+}
+
 /* ---- beside a model ---- */
 
 static __u64 model[2 * PAGES]; /* traceback of each page */
 
 static void touch_some(__u64 at, __u64 nr)
 {
-	fake.user_regs = (struct pt_regs){ .ip = 0x400000 + rand() % 1000 * 16, .sp = sp_at(1) };
+	stand_at(0x400000 + rand() % 1000 * 16);
 	for (__u64 i = at; i < at + nr; i++) {
 		touch(START + i);
 		model[i] = traceback_of_unit(START + i);

@@ -204,6 +204,36 @@ def test_pages_name_the_code_that_leaks(bench):
     check_equal(named[:3], ["fill", "session_open", "main"], "the functions of its traceback")
 
 
+HOG = """
+import mmap, sys
+memory = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+sys.stdin.readline()
+for at in range(0, 1 << 30, 1 << 17):
+    memory[at] = 1
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+@harness.alone
+def test_pages_of_one_process_leave_room_for_others(bench):
+    """A process that wants four times the room of all loses pages, and the one after it has room for its own."""
+    os.symlink("/usr/bin/python3", bench.path("hog"))
+    hog, program = bench.start([bench.path("hog"), "-c", HOG]), bench.workload("pages")
+    folder = pathlib.Path(bench.folder, "all")
+    recorder = bench.start([ALLOCSNAP, "record", "--domain", "pages", "--comm", "pages", "--comm", "hog", "-i", "1s",
+                            "--max-blocks", "65536", "-o", str(folder)])
+    wait_for(lambda: len(list(folder.glob("*/*/*.snap"))) >= 2, "the first pass")
+    hog.write("\n")
+    check_equal(hog.line(), "done", "its output")
+    program.order("go")
+    recorder.popen.send_signal(signal.SIGINT)
+    recorder.wait(60)
+    shown = {comm: bench.show(max(map(str, folder.glob(f"*/{comm}.*/*.snap")))) for comm in ("hog", "pages")}
+    check(losses_of(shown["hog"])["pages_dropped"] > 5000, f"{losses_of(shown['hog'])}")
+    check_equal(losses_of(shown["pages"]).get("pages_dropped", 0), 0, "pages of the other process that were dropped")
+
+
 @harness.rows({"another": ("malloc,pages",), "budget": ("pages", "--max-overhead", "5"),
                "size": ("pages", "--min-size", "64"), "growth": ("pages", "--on-growth", "10%")})
 def test_pages_are_recorded_alone(bench, domain, *options):

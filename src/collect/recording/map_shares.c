@@ -3,6 +3,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "base/array.h"
 #include "collect/bpf.h"
 #include "collect/recording/collector.h"
 
@@ -31,7 +32,7 @@ uint64_t fair_most(uint64_t capacity, uint64_t held)
 
 /* Held by all processes together. */
 struct held {
-	uint64_t blocks, notes, tracebacks, codes;
+	uint64_t blocks, notes, tracebacks, codes, leaves;
 };
 
 static void set_most(struct allocsnap_bpf *bpf, const struct held *held)
@@ -46,6 +47,8 @@ static void set_most(struct allocsnap_bpf *bpf, const struct held *held)
 			 __ATOMIC_RELAXED);
 	__atomic_store_n(&bpf->data->python_codes_most,
 			 fair_most(bpf_map__max_entries(bpf->maps.python_codes), held->codes), __ATOMIC_RELAXED);
+	__atomic_store_n(&bpf->data->leaves_most, fair_most(bpf_map__max_entries(bpf->maps.page_leaves), held->leaves),
+			 __ATOMIC_RELAXED);
 }
 
 void fair_begin(struct allocsnap_bpf *bpf)
@@ -76,6 +79,7 @@ void fair_update(struct allocsnap_bpf *bpf, const struct targets *targets, const
 		.blocks = health_stale_blocks(bpf),
 		.tracebacks = __atomic_load_n(&bpf->bss->tracebacks_held, __ATOMIC_RELAXED),
 		.codes = __atomic_load_n(&bpf->bss->python_codes_held, __ATOMIC_RELAXED),
+		.leaves = __atomic_load_n(&bpf->bss->leaves_held, __ATOMIC_RELAXED),
 	};
 
 	if (!options->follow_forks)
@@ -91,4 +95,14 @@ void fair_note_removed(struct allocsnap_bpf *bpf, struct accounts *accounts, uin
 	__atomic_fetch_sub(&bpf->bss->tracebacks_held, nr, __ATOMIC_RELAXED);
 	if (slot != ACCOUNT_NONE && accounts_image(accounts, slot) == image)
 		__atomic_fetch_sub(&accounts->process[slot].tracebacks, nr, __ATOMIC_RELAXED);
+}
+
+void fair_note_leaf_removed(struct allocsnap_bpf *bpf, const struct targets *targets, uint64_t image)
+{
+	struct target *const *owner = array_find(targets, target, i, targets->target[i]->now.account.image == image);
+	uint32_t slot = owner ? (*owner)->slot : ACCOUNT_NONE;
+
+	__atomic_fetch_sub(&bpf->bss->leaves_held, 1, __ATOMIC_RELAXED);
+	if (slot != ACCOUNT_NONE && accounts_image(&targets->accounts, slot) == image)
+		__atomic_fetch_sub(&targets->accounts.process[slot].leaves, 1, __ATOMIC_RELAXED);
 }

@@ -4,7 +4,7 @@
 
 /*
  * When several processes may be recorded, no process takes the room of the others: it may hold at most
- * SHARE_OF_FREE times as many blocks, notes of dropped blocks and tracebacks as are free. The kernel side
+ * SHARE_OF_FREE times as many blocks, notes of dropped blocks, tracebacks and leaves of pages as are free. The kernel side
  * compares at each insertion. The loader computes what is free here, as often as it reads the accounting.
  */
 
@@ -33,6 +33,9 @@ void fair_update(struct allocsnap_bpf *bpf, const struct targets *targets, const
 
 /* Records that nr tracebacks were taken out of the map. slot: ACCOUNT_NONE if their image has no slot any more. */
 void fair_note_removed(struct allocsnap_bpf *bpf, struct accounts *accounts, uint32_t slot, uint64_t image, uint64_t nr);
+
+/* The same of one leaf of pages. */
+void fair_note_leaf_removed(struct allocsnap_bpf *bpf, const struct targets *targets, uint64_t image);
 
 /* Before a drain: the blocks of images that are gone, which the drain will delete. health_swept(): after it. */
 uint64_t health_stale_blocks(const struct allocsnap_bpf *bpf);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/build/build_metadata.h"
+#include "collect/recording/map_shares.h"
 #include "collect/sources/block_sources.h"
 #include "collect/sources/page_join.h"
 #include "snapshot.h"
@@ -286,13 +287,15 @@ static bool is_leaf_of_target(const struct targets *targets, const struct found_
 }
 
 /* An event may have come since the leaf was read: then it goes back. */
-static void delete_leaf(int fd, const struct found_leaf *leaf)
+static void delete_leaf(struct collector *collector, int fd, const struct found_leaf *leaf)
 {
 	const struct page_key key = { leaf->image, leaf->number };
 	struct page_leaf now;
 
-	if (!bpf_map_lookup_and_delete_elem(fd, &key, &now) && memcmp(&now, leaf->leaf, sizeof(now)))
-		bpf_map_update_elem(fd, &key, &now, BPF_NOEXIST);
+	if (bpf_map_lookup_and_delete_elem(fd, &key, &now))
+		return;
+	if (!memcmp(&now, leaf->leaf, sizeof(now)) || bpf_map_update_elem(fd, &key, &now, BPF_NOEXIST))
+		fair_note_leaf_removed(collector->bpf, &collector->targets, leaf->image);
 }
 
 static void delete_unused_leaves(struct collector *collector, int fd, const struct leaves *leaves)
@@ -305,7 +308,7 @@ static void delete_unused_leaves(struct collector *collector, int fd, const stru
 
 		if (!leaf->is_resident && !array_any(LEAF_PAGES, at, leaf->leaf->birth[at] >= before) &&
 		    !is_leaf_of_target(&collector->targets, leaf))
-			delete_leaf(fd, leaf);
+			delete_leaf(collector, fd, leaf);
 	}
 }
 
