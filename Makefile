@@ -17,14 +17,12 @@ OBJCOPY := $(CROSS_COMPILE)objcopy
 CLANG   ?= clang
 STRIP   ?= llvm-strip
 BPFTOOL ?= $(or $(shell command -v bpftool),/usr/sbin/bpftool)
-ARCH    := $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(shell uname -m)))
+HOST    := $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(shell uname -m)))
+ARCH    := $(HOST)
 
-# Another machine would get half of it: no tables to find callers by, no places for probes.
-ifneq ($(ARCH),x86)
-  ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),all)),)
-    $(error allocsnap is for x86-64 only, and this is $(ARCH))
-  endif
-endif
+# READS_ONLY=1: the program that only reads snapshots, without BPF and clang. On machines other than x86-64 there is no
+# other: no tables to find callers by, no places for probes.
+READS_ONLY := $(if $(filter x86,$(ARCH)),,1)
 
 ifneq ($(CCACHE),)
   export CCACHE_NOHASHDIR := 1
@@ -32,7 +30,7 @@ ifneq ($(CCACHE),)
 endif
 
 comma   := ,
-OUT     := .output$(if $(SAN),/san$(if $(SAN_ROOMS),-rooms))
+OUT     := .output$(if $(filter-out $(HOST),$(ARCH)),/$(ARCH))$(if $(and $(READS_ONLY),$(filter x86,$(ARCH))),/reading)$(if $(SAN),/san$(if $(SAN_ROOMS),-rooms))
 VERSION := $(shell cat VERSION)
 # The commit: `git archive` writes it into the file; in a clone git says it.
 COMMIT  := $(shell grep -sxE '[0-9a-f]{40}' scripts/commit | cut -c -12)
@@ -44,7 +42,7 @@ MAP_FLAGS := $(if $(SOURCE_DATE_EPOCH),-ffile-prefix-map=$(CURDIR)=.)
 
 # Sanitized code is compiled in half the time by -O1, with the lines that a report of the sanitizer needs.
 CFLAGS  ?= $(if $(SAN),-O1 -g1,-O2 -g)
-ALL_CFLAGS := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -DALLOCSNAP_LIBDIR='"$(libdir)"' -Wall -Wextra -Wno-missing-field-initializers \
+ALL_CFLAGS := $(SYSROOT:%=--sysroot=%) -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -DALLOCSNAP_LIBDIR='"$(libdir)"' -Wall -Wextra -Wno-missing-field-initializers \
 	      $(if $(CI),-Werror) -Iinclude -Isrc -Ibpf $(SAN_FLAGS) $(CFLAGS) $(MAP_FLAGS)
 BPF_CFLAGS := $(MAP_FLAGS) -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter $(if $(CI),-Werror) \
 	      -D__TARGET_ARCH_$(ARCH) -Ivmlinux -Ibpf
@@ -53,15 +51,27 @@ BPF_CFLAGS := $(MAP_FLAGS) -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused
 API_LIBS     := -ljansson -lzstd -lz -lm
 SYMBOLS_LIBS := -ldw -lelf -lz -liberty
 LIB_LIBS     := $(SYMBOLS_LIBS) $(API_LIBS) -lcapstone -lsqlite3 -lncursesw -ltinfo
-COLLECT_LIBS := -lbpf -lcapstone
+COLLECT_LIBS := $(if $(READS_ONLY),,-lbpf -lcapstone)
 
 # Four layers: only COLLECT sees libbpf, and the program's own code is above all libraries.
-rooms       = $(filter-out src/java/agent.c,$(foreach room,$(1),$(wildcard src/$(room)/*.c)))
+rooms       = $(filter-out src/java/agent.c src/cli/reading.c,$(foreach room,$(1),$(wildcard src/$(room)/*.c)))
 API_SRC     := $(call rooms,base snapshot formats engine render)
 LIB_SRC     := $(API_SRC) $(call rooms,archive symbols unwind elf elf/python helper sandbox symbolize fleet)
 COLLECT_SRC := $(call rooms,process go inject java collect/*) $(addprefix src/exact/,books_reader.c books_codes.c books_epochs.c books_stacks.c known_code.c)
 APP_SRC     := $(call rooms,cli census debuginfod fleet/cluster doctor push record top report)
-MAIN_SRC    := src/main.c $(APP_SRC)
+MAIN        := src/main.c
+
+# src/cli/reading.c stands for these.
+ifneq ($(READS_ONLY),)
+RECORDS     := $(call rooms,census doctor) src/record/record.c src/record/recorder.c src/record/recording.c \
+	       src/record/recording_show.c src/record/triggers.c src/top/live.c $(addprefix src/cli/,leak_watch.c top_record.c \
+	       program_texts.c find_running_process.c preload_sampler.c recording_place.c \
+	       $(patsubst %,cmd_%.c,attach capture run record doctor census eject))
+APP_SRC     := $(filter-out $(RECORDS),$(APP_SRC))
+COLLECT_SRC :=
+MAIN        := src/cli/reading.c
+endif
+MAIN_SRC    := $(MAIN) $(APP_SRC)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)
 
 # ROOMS: a sanitized build compiles only these folders; the other objects come from the plain build, which is there.
@@ -74,7 +84,7 @@ APP     := $(OUT)/liballocsnap-app.a
 SKEL    := .output/allocsnap.skel.h
 SKEL_TYPES := $(SKEL:.skel.h=.types.h)
 ALL_CFLAGS += -I$(dir $(SKEL))
-BIN     := $(if $(SAN),$(OUT)/allocsnap,allocsnap)
+BIN     := $(if $(filter .output,$(OUT)),allocsnap,$(OUT)/allocsnap)
 SAMPLER := $(OUT)/liballocsnap-sampler.so
 SAMPLERS := $(SAMPLER) $(OUT)/liballocsnap-sampler-new.so
 EXACT := $(OUT)/liballocsnap-exact.so
@@ -101,7 +111,7 @@ FORCE:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
-all: $(BIN) $(SAMPLERS) $(EXACT) arrows	## build ./allocsnap
+all: $(BIN) $(if $(READS_ONLY),,$(SAMPLERS) $(EXACT) arrows)	## build ./allocsnap
 
 check:			## install what is missing, build, run the gate: 12 minutes on two slow cores (as root)
 	$(Q)scripts/install-deps.sh build test
@@ -176,7 +186,7 @@ $(OUT)/rooms: $(shell mkdir -p $(OUT) && echo $(ROOMS) | cmp -s - $(OUT)/rooms |
 	$(Q)echo $(ROOMS) >$@
 endif
 
-$(BIN): $(call obj,src/main.c) $(APP) $(COLLECT) $(LIB)
+$(BIN): $(call obj,$(MAIN)) $(APP) $(if $(READS_ONLY),,$(COLLECT)) $(LIB)
 	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
 
 # It runs in the programs themselves, of any C library: it is linked with libdl only, which is libc in musl and in new

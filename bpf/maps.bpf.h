@@ -2,6 +2,11 @@
 #ifndef ALLOCSNAP_MAPS_BPF_H
 #define ALLOCSNAP_MAPS_BPF_H
 
+/* Unwinding, and the order in which the programs read memory that others write, rely on x86-64. */
+#ifndef __TARGET_ARCH_x86
+#error "recording is for x86-64 only"
+#endif
+
 /*
  * All maps. They are weak because several objects define them and the BPF linker merges them.
  * The loader sets the capacities marked * before it loads the programs.

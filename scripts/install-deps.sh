@@ -9,6 +9,7 @@
 #	formats	tools that make test-formats judges files with, beside test; a missing one does not stop the others
 #	fleet	the server that make test-fleet also asks; without it that is a skipped test
 #	kernels	what make test-kernels boots older kernels with; without it that is a skipped test
+#	machines	a compiler and an emulator of arm64: make test-machines
 #	package	what make deb, make rpm and make tarball need, beside build; and the judges of packages
 #	deploy	a container engine, and what reads deploy/daemonset.yaml: make test-deploy
 #	bench	what only the benchmarks compare with; a missing one does not stop the others
@@ -38,6 +39,7 @@ answers_packages='
 '
 formats_packages='protobuf-compiler python3-protobuf golang-go google-perftools chromium chromium-driver python3-selenium npm'
 fleet_packages='clickhouse-server clickhouse-client clickhouse-common curl'
+machines_packages='gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static mmdebstrap'
 kernels_packages='qemu-system-x86 seabios'
 package_packages='build-essential debhelper lintian mmdebstrap rpm xz-utils liblzma-dev libbz2-dev'
 deploy_packages='podman runc netavark python3-yaml mmdebstrap'
@@ -75,9 +77,10 @@ for what in "$@"; do
 	fleet) optional="$optional $fleet_packages" ;;
 	kernels) optional="$optional $kernels_packages" ;;
 	package) packages="$packages $package_packages" ;;
+	machines) packages="$packages $machines_packages" ;;
 	deploy) packages="$packages $deploy_packages" ;;
 	bench) optional="$optional $bench_packages" ;;
-	*) die "$what: build, demo, test, answers, formats, fleet, kernels, package, deploy or bench" ;;
+	*) die "$what: build, demo, test, answers, formats, fleet, kernels, machines, package, deploy or bench" ;;
 	esac
 done
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

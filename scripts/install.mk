@@ -3,7 +3,7 @@
 
 PUBLIC         := $(addprefix include/,allocsnap.h engine.h reason.h render.h snapshot.h)
 PUBLIC_COLLECT := include/collect.h
-INSTALL_LIBS   := $(addprefix $(OUT)/install/,liballocsnap.a liballocsnap-collect.a)
+INSTALL_LIBS   := $(addprefix $(OUT)/install/,liballocsnap.a $(if $(READS_ONLY),,liballocsnap-collect.a))
 
 # The second library asks the first one for its snapshots; fleets, and finding snapshots, are the program's alone.
 $(OUT)/install/liballocsnap.a: $(call obj,$(API_SRC)) $(PUBLIC)
@@ -44,17 +44,17 @@ pc = sed 's|@prefix@|$(prefix)|; s|@libdir@|$(libdir)|; s|@includedir@|$(include
 	scripts/$(1).pc.in >$(DESTDIR)$(libdir)/pkgconfig/$(1).pc
 
 install: all man completion $(INSTALL_LIBS)	## install below $(DESTDIR)$(prefix)
-	$(Q)install -D -m 755 allocsnap $(DESTDIR)$(bindir)/allocsnap
+	$(Q)install -D -m 755 $(BIN) $(DESTDIR)$(bindir)/allocsnap
 	$(Q)install -m 755 scripts/tracemalloc-to-json $(DESTDIR)$(bindir)/tracemalloc-to-json
 	$(Q)install -D -m 644 -t $(DESTDIR)$(libdir) $(INSTALL_LIBS)
-	$(Q)install -D -m 755 -t $(DESTDIR)$(libdir)/allocsnap $(SAMPLERS) $(EXACT)
-	$(Q)install -D -m 644 -t $(DESTDIR)$(includedir)/allocsnap $(PUBLIC) $(PUBLIC_COLLECT)
+	$(if $(READS_ONLY),,$(Q)install -D -m 755 -t $(DESTDIR)$(libdir)/allocsnap $(SAMPLERS) $(EXACT))
+	$(Q)install -D -m 644 -t $(DESTDIR)$(includedir)/allocsnap $(PUBLIC) $(if $(READS_ONLY),,$(PUBLIC_COLLECT))
 	$(Q)install -d $(DESTDIR)$(libdir)/pkgconfig
 	$(Q)$(call pc,allocsnap,$(API_LIBS))
-	$(Q)$(call pc,allocsnap-collect,$(COLLECT_LIBS) $(SYMBOLS_LIBS))
+	$(if $(READS_ONLY),,$(Q)$(call pc,allocsnap-collect,$(COLLECT_LIBS) $(SYMBOLS_LIBS)))
 	$(Q)install -D -m 644 -t $(DESTDIR)$(mandir)/man1 $(OUT)/man/*.1 scripts/tracemalloc-to-json.1
 	$(Q)install -D -m 644 -t $(DESTDIR)$(bashcompletiondir) $(OUT)/completion/allocsnap
 	$(Q)install -D -m 644 -t $(DESTDIR)$(zshcompletiondir) $(OUT)/completion/_allocsnap
 	$(Q)install -D -m 644 -t $(DESTDIR)$(datadir)/allocsnap/fleet src/fleet/sql/*.sql
 	$(Q)install -d $(DESTDIR)$(unitdir)
-	$(Q)$(foreach unit,allocsnap allocsnap-push,sed 's|@bindir@|$(bindir)|' scripts/$(unit).service.in >$(DESTDIR)$(unitdir)/$(unit).service &&) true
+	$(Q)$(foreach unit,$(if $(READS_ONLY),,allocsnap) allocsnap-push,sed 's|@bindir@|$(bindir)|' scripts/$(unit).service.in >$(DESTDIR)$(unitdir)/$(unit).service &&) true

@@ -10,11 +10,6 @@
  * The account of a process are its accounting: its counters, its losses and its live blocks.
  */
 
-/* Probe placement, unwinding and the order in which the programs read memory that others write rely on x86-64. */
-#if !defined(__x86_64__) && !defined(__TARGET_ARCH_x86)
-#error "allocsnap is for x86-64 only"
-#endif
-
 #include "shared/call_types.h"
 #include "shared/fixed_width.h"
 #include "shared/python_types.h"

@@ -3,11 +3,13 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/log.h"
@@ -609,8 +611,20 @@ static int finish_stdout(int status)
 	return status ?: EXIT_FAILED;
 }
 
+/*
+ * Opens /dev/null in place of standard descriptors that are closed: otherwise a file or a probe of ours would get
+ * their number, and our output. Output to them still fails, and a program that is run does not inherit them.
+ */
+static void keep_standard_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			open("/dev/null", (fd ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+}
+
 int commands_main(int argc, char **argv, const struct command *const *commands)
 {
 	(void)argc;
+	keep_standard_descriptors();
 	return finish_stdout(dispatch_command(argv, commands));
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cli/pager.h"
-#include "collect.h"
 
 #define LEFT_COLUMNS 25 /* a longer left side gets a line of its own */
 #define RANKED_MOST 13	 /* options of a help that fits a screen */
@@ -408,19 +407,19 @@ int print_program_help(const struct command *const *commands)
 {
 	pager_begin();
 	puts("usage: allocsnap COMMAND ...\n");
-	print_wrapped(PROGRAM_SUMMARY, 0, 0);
+	print_wrapped(program_texts.summary, 0, 0);
 	putchar('\n');
 	print_commands(commands);
 	puts("\n'allocsnap COMMAND --help' or 'allocsnap help COMMAND' lists the options of a\n"
 	     "command. 'allocsnap --version' prints the version.\n"
 	     "\n"
 	     "Examples:");
-	print_detail(PROGRAM_EXAMPLES);
+	print_detail(program_texts.examples);
 	return EXIT_DONE;
 }
 
 int print_version(void)
 {
-	printf("allocsnap " ALLOCSNAP_VERSION " (commit " ALLOCSNAP_COMMIT ", libbpf %s)\n", collector__libbpf_version());
+	printf("allocsnap " ALLOCSNAP_VERSION " (commit " ALLOCSNAP_COMMIT ", %s)\n", program_features());
 	return EXIT_DONE;
 }

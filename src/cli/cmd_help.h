@@ -40,13 +40,13 @@ const struct option_row *other_rows(const struct command *command);
 
 /* ---- help: prints to stdout, and returns EXIT_DONE ---- */
 
-#define PROGRAM_SUMMARY \
-	"Shows which code allocated the live memory of a process, in C, C++, Rust or Python: like Python's tracemalloc, " \
-	"but for any running program."
-#define PROGRAM_EXAMPLES \
-	"  sudo allocsnap doctor 4711    # can it be recorded? attaches nothing\n" \
-	"  sudo allocsnap leaks 4711     # which lines leak? observes it for 60 s\n" \
-	"  sudo allocsnap attach 4711    # a snapshot every 10 s, for diff and report\n"
+/* The texts of the program: of all of it, or of the one that only reads snapshots (cli/reading.c). */
+extern const struct program_texts {
+	const char *summary, *examples; /* examples has a line for each */
+} program_texts;
+
+/* In parentheses behind the version: what it was built with. */
+const char *program_features(void);
 
 int print_program_help(const struct command *const *commands);
 

@@ -264,7 +264,7 @@ static void put_program_page(FILE *out, const struct command *const *commands)
 {
 	put_page_head(out, NULL, "record and analyse the live memory of processes");
 	fputs(".B allocsnap\nCOMMAND ...\n.SH DESCRIPTION\n", out);
-	put_roff_text(out, PROGRAM_SUMMARY);
+	put_roff_text(out, program_texts.summary);
 	put_command_list(out, commands);
 	fputs(".SH OPTIONS\n"
 	      ".TP\n.B \\-h, \\-\\-help\nprint help\n"
@@ -273,7 +273,7 @@ static void put_program_page(FILE *out, const struct command *const *commands)
 	      "0 if all went well, 1 if a file or a process could not be handled, 2 if the\n"
 	      "command line is not valid. The command run exits as the program that it started.\n", out);
 	fputs(".SH EXAMPLES\n", out);
-	put_detail(out, PROGRAM_EXAMPLES);
+	put_detail(out, program_texts.examples);
 	put_end(out, NULL);
 }
 

@@ -17,6 +17,7 @@
 #include "base/reason.h"
 #include "base/units.h"
 #include "cli/cmd.h"
+#include "cli/file_owner.h"
 #include "cli/find_snapshot.h"
 #include "collect.h"
 #include "record/recording.h"
@@ -30,58 +31,12 @@ static char *recording_folder(const struct recording_options *recording)
 	return recording->file ? folder_of_path(recording->file) : strdup(recording->dir);
 }
 
-/* ---- whose the files are ------------------------------------------------------------------ */
-
-/* The folder, or the nearest one above it that exists. The caller frees it; NULL: no memory. */
-static char *nearest_folder(const char *path)
-{
-	char *folder = strdup(path);
-	struct stat st;
-
-	while (folder && stat(folder, &st) && errno == ENOENT && strcmp(folder, ".") && strcmp(folder, "/")) {
-		char *parent = folder_of_path(folder);
-
-		free(folder);
-		folder = parent;
-	}
-	return folder;
-}
-
-/* Whether the folder, or the nearest one above it that exists, is this user's. */
-static bool is_place_of(const char *path, uid_t uid)
-{
-	char *folder = nearest_folder(path);
-	struct stat st;
-	bool is_owner = false;
-
-	if (folder && !stat(folder, &st))
-		is_owner = st.st_uid == uid;
-	free(folder);
-	return is_owner;
-}
-
 /* Whether the default folder is a real one, or is still to be made: a link may lead anywhere. */
 static bool is_own_data_folder(const char *folder)
 {
 	struct stat st;
 
 	return !strcmp(folder, DATA_DIR) && (lstat(folder, &st) ? errno == ENOENT : S_ISDIR(st.st_mode));
-}
-
-/* Takes the folder over. The owner is the user behind sudo, where the files belong to that user. */
-static struct snapshot_file_owner choose_owner_in(char *folder, bool is_own)
-{
-	struct snapshot_file_owner owner = {};
-
-	if (folder && sudo_user_find(&owner.uid, &owner.gid))
-		owner.is_set = is_own || is_place_of(folder, owner.uid);
-	free(folder);
-	return owner;
-}
-
-struct snapshot_file_owner choose_file_owner(const char *path)
-{
-	return choose_owner_in(folder_of_path(path), false);
 }
 
 void recording_place_resolve(struct recording_options *recording)

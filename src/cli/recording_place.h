@@ -17,9 +17,6 @@ struct collector;
 struct command;
 struct recording_options;
 
-/* The owner of a file that a command writes there: the user behind sudo, in a folder of that user; else not set. */
-struct snapshot_file_owner choose_file_owner(const char *path);
-
 /* Sets file and owner from dir, which has the text of -o. */
 void recording_place_resolve(struct recording_options *recording);
 

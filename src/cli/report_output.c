@@ -10,7 +10,7 @@
 #include "base/file_replace.h"
 #include "base/reason.h"
 #include "cli/cmd_stats.h"
-#include "cli/recording_place.h"
+#include "cli/file_owner.h"
 #include "render/json_parts.h"
 #include "report/pack_report.h"
 #include "report/report_data.h"

@@ -7,16 +7,16 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/user.h>
 
 #include "base/array.h"
+#include "elf/x86_registers.h"
 
-/* struct user_regs_struct begins like the kernel's struct pt_regs. */
+/* struct x86_registers begins like the kernel's struct pt_regs. */
 static const struct {
 	const char *name[4]; /* of 8, 4, 2 and 1 bytes */
 	unsigned short place;
 } registers[] = {
-#define ROW(field, ...) { { __VA_ARGS__ }, offsetof(struct user_regs_struct, field) }
+#define ROW(field, ...) { { __VA_ARGS__ }, offsetof(struct x86_registers, field) }
 	ROW(rax, "rax", "eax", "ax", "al"),	 ROW(rbx, "rbx", "ebx", "bx", "bl"),
 	ROW(rcx, "rcx", "ecx", "cx", "cl"),	 ROW(rdx, "rdx", "edx", "dx", "dl"),
 	ROW(rsi, "rsi", "esi", "si", "sil"),	 ROW(rdi, "rdi", "edi", "di", "dil"),
@@ -210,7 +210,7 @@ int argument_sources_parse(const char *text, struct argument_source *ret, size_t
 
 static bool is_register_place(unsigned int place)
 {
-	return place == ARGUMENT_NO_REGISTER || place <= sizeof(struct user_regs_struct) - sizeof(uint64_t);
+	return place == ARGUMENT_NO_REGISTER || place <= sizeof(struct x86_registers) - sizeof(uint64_t);
 }
 
 struct argument_source argument_constant(uint64_t value)

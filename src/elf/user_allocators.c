@@ -4,12 +4,12 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/user.h>
 
 #include "base/array.h"
 #include "base/units.h"
 #include "elf/allocators.h"
 #include "elf/argument_source.h"
+#include "elf/x86_registers.h"
 
 enum argument_id {
 	ARGUMENT_SIZE = 1 << 0,
@@ -232,9 +232,9 @@ static int user_function_read(char *item, struct user_function *ret, struct reas
 static struct argument_source position_source(uint32_t position, bool is_narrow)
 {
 	static const uint16_t registers[USER_ARGUMENT_MAX] = {
-		offsetof(struct user_regs_struct, rdi), offsetof(struct user_regs_struct, rsi),
-		offsetof(struct user_regs_struct, rdx), offsetof(struct user_regs_struct, rcx),
-		offsetof(struct user_regs_struct, r8),	offsetof(struct user_regs_struct, r9),
+		offsetof(struct x86_registers, rdi), offsetof(struct x86_registers, rsi),
+		offsetof(struct x86_registers, rdx), offsetof(struct x86_registers, rcx),
+		offsetof(struct x86_registers, r8),	offsetof(struct x86_registers, r9),
 	};
 
 	return (struct argument_source){ .kind = ARGUMENT_REGISTER, .bytes = is_narrow ? 4 : 8, .scale = 1,

@@ -170,9 +170,10 @@ int row_batch_add(struct row_batch *batch, const union row_value *value)
 
 /* ---- statements ----------------------------------------------------------------------------- */
 
+/* Hidden, as in report_page.c. */
 #define X(part, file) \
 	__asm__(".pushsection .rodata\nrow_sql_" #part ":\n.incbin \"src/fleet/sql/" file ".sql\"\n.byte 0\n.popsection\n"); \
-	extern const char row_sql_##part[];
+	__attribute__((visibility("hidden"))) extern const char row_sql_##part[];
 ROW_SQL(X)
 #undef X
 

@@ -12,7 +12,8 @@ __asm__(".pushsection .rodata\n"
 	"report_page_end:\n"
 	".popsection\n");
 
-extern const char report_page_start[], report_page_end[];
+/* Hidden: binutils 2.40 gives local labels in one section the same entry in arm64's global offset table. */
+__attribute__((visibility("hidden"))) extern const char report_page_start[], report_page_end[];
 
 /* Where the data go. */
 static const char *find_data_place(void)

@@ -26,12 +26,12 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/user.h>
 
 #include "base/array.h"
 #include "elf/python/python_code.h"
 #include "elf/python/python_private.h"
 #include "elf/python/python_value.h"
+#include "elf/x86_registers.h"
 
 #define FUNCTION_BYTES_MAX (1u << 20)
 #define READ_TO_JUMP_MAX 16 /* instructions */
@@ -40,7 +40,7 @@
 #define TRACER_CREATE 0	      /* PyRefTracerEvent */
 #define TRACER_DESTROY 1
 
-#define IN_REGISTER(field) (offsetof(struct user_regs_struct, field) / 8)
+#define IN_REGISTER(field) (offsetof(struct x86_registers, field) / 8)
 
 struct creations {
 	struct python_search *search;

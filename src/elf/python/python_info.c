@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/user.h>
 
 #include "base/array.h"
 #include "elf/argument_source.h"
@@ -14,6 +13,7 @@
 #include "elf/elf_object_private.h"
 #include "elf/placement.h"
 #include "elf/python/python_private.h"
+#include "elf/x86_registers.h"
 
 /* The places for probes: entries of functions, and the bodies that python_inlined.c finds. */
 
@@ -50,7 +50,7 @@ int python_add_site(struct python_search *search, const struct python_site *site
 /* ---- entries ---- */
 
 #define IN(field, width) \
-	{ .kind = ARGUMENT_REGISTER, .bytes = width, .scale = 1, .base = offsetof(struct user_regs_struct, field), \
+	{ .kind = ARGUMENT_REGISTER, .bytes = width, .scale = 1, .base = offsetof(struct x86_registers, field), \
 	  .index = ARGUMENT_NO_REGISTER }
 
 /* The functions of a table have the context in rdi. */

@@ -14,19 +14,19 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/user.h>
 
 #include "base/array.h"
 #include "elf/python/python_code.h"
 #include "elf/python/python_private.h"
 #include "elf/python/python_value.h"
+#include "elf/x86_registers.h"
 
 #define FUNCTION_CODE_MAX (1u << 20)
 #define COMPARE_TO_JUMP_MAX 8 /* instructions */
 #define LEA_TO_COMPARE_MAX 12
 #define SLOW_PATH_MAX 40
 
-#define VALUE_OF(state, field) (&(state)->reg[offsetof(struct user_regs_struct, field) / 8])
+#define VALUE_OF(state, field) (&(state)->reg[offsetof(struct x86_registers, field) / 8])
 
 struct callee {
 	uint64_t vaddr;

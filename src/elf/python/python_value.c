@@ -2,14 +2,14 @@
 #include "elf/python/python_value.h"
 
 #include <string.h>
-#include <sys/user.h>
 
 #include "elf/argument_source.h"
 #include "elf/elf_object.h"
+#include "elf/x86_registers.h"
 
-#define RAX (offsetof(struct user_regs_struct, rax) / 8)
-#define RSP (offsetof(struct user_regs_struct, rsp) / 8)
-#define RBP (offsetof(struct user_regs_struct, rbp) / 8)
+#define RAX (offsetof(struct x86_registers, rax) / 8)
+#define RSP (offsetof(struct x86_registers, rsp) / 8)
+#define RBP (offsetof(struct x86_registers, rbp) / 8)
 
 static const struct python_value unknown_value;
 
