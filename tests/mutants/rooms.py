@@ -130,11 +130,13 @@ MUTANTS = {
     "doctor: details are shown at once": (
         "src/doctor/doctor.c", " || (is_detail && !doctor->is_verbose)", "",
         "unit doctor_report/is_short_unless_more_is_asked_for"),
+    "cli: a closed output takes what is written": (
+        "src/cli/cmd.c", "fd ? O_RDONLY : O_WRONLY", "fd ? O_WRONLY : O_RDONLY", "golden stdout-closed"),
     "cli: a line of help is one column too long": (
         "src/cli/cmd_help.c", "column + 1 + text_width(word) > HELP_COLUMNS", "column + text_width(word) > HELP_COLUMNS",
         "golden help-every-command"),
-    "main: a closed output takes what is written": (
-        "src/main.c", "fd ? O_RDONLY : O_WRONLY", "fd ? O_WRONLY : O_RDONLY", "golden stdout-closed"),
+    "main: a command is not there": (
+        "src/main.c", "&cmd_census, &cmd_eject, NULL", "&cmd_census, NULL", "golden help-eject"),
     "sampler: a freed sample stays in the filter": (
         "src/sampler/sampled_set.h", "\t\tfilter_count(address, -1);\n", "", "sampler test_set_of_samples_under_sanitizers"),
     "bpf: only bytes get a new peak": (
