@@ -98,6 +98,7 @@ static int identify_opened(struct opened *opened, const struct opened_file *file
 		.device = file->dev, .inode = file->inode, .bytes = own.bytes,
 	};
 	opened->kernel_file = file->file;
+	opened->below = file->below;
 	return 0;
 }
 

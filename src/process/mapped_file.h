@@ -63,6 +63,7 @@ struct opened {
 	int fd; /* -1: it could not be opened, see `why` */
 	struct file_identity identity; /* if it is a copy: device, inode and size only */
 	struct unwind_file kernel_file; /* if it is a copy: the file as the kernel side knows it */
+	struct unwind_file below; /* as in open_file.h */
 	bool is_copy; /* the file system might not answer, so fd is a copy (open_file.h) */
 	bool is_silent; /* the file system does not answer now */
 	bool is_first_silence;

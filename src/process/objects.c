@@ -266,13 +266,22 @@ static uint32_t find_copy(const struct objects *objects, const struct mapped_fil
 	return OBJECT_NONE;
 }
 
+/* Containers of an image share its layers. A probe is in the lower file, so a file that counted once for each would be probed as often. */
+static bool is_same_below(const struct object *object, const struct opened *opened)
+{
+	return opened->below.inode && object->below.inode == opened->below.inode && object->below.number == opened->below.number;
+}
+
 static uint32_t find_opened(struct objects *objects, const struct opened *opened)
 {
 	for (size_t i = 0; i < objects->object_nr; i++) {
 		struct object *object = objects->object[i];
 
-		if (!object || object->fd < 0 || object->has_changed || object->is_copy != opened->is_copy ||
-		    !file_identity_is_same_inode(&object->identity, &opened->identity))
+		if (!object || object->fd < 0 || object->has_changed || object->is_copy != opened->is_copy)
+			continue;
+		if (is_same_below(object, opened) && objects_check(objects, i))
+			return i;
+		if (!file_identity_is_same_inode(&object->identity, &opened->identity))
 			continue;
 		if (object->is_copy ? is_same_copy(objects, object, opened) :
 				      is_still(objects, object, opened->fd, &opened->identity))
@@ -385,7 +394,7 @@ static int object_new(struct objects *objects, const struct mapped_file *file, s
 	}
 	*object = (struct object){
 		.fd = opened->fd, .identity = opened->identity, .is_copy = opened->is_copy,
-		.user = file->user, .kernel_file = opened->kernel_file,
+		.user = file->user, .kernel_file = opened->kernel_file, .below = opened->below,
 	};
 	object->path = path_of_mapping(file->path);
 	if (!object->path)

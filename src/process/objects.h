@@ -45,6 +45,7 @@ struct object {
 	bool is_sampler_told;	    /* a note says whether the samples that it takes are used */
 	bool is_unseen_told;	    /* a note says what its sampler does not see */
 	struct unwind_file kernel_file; /* of a copy: the original, as the kernel side knows it */
+	struct unwind_file below;   /* the same for all overlays that have this file from one layer (open_file.h) */
 	bool is_copy;		    /* fd is a copy: the kernel must not read the original (open_file.h) */
 	struct unwind_table *table; /* for objects_keeps_frame_pointer() */
 	bool has_no_table;

@@ -342,8 +342,10 @@ static int order_file(struct file_opener *opener, enum file_system_kind kind, in
 	if (fd == -ETIMEDOUT && device)
 		ret->is_first_silence = leave_alone(opener, device);
 	ret->is_copy = answer.is_copy;
-	if (kind == FILE_SYSTEM_STACKED && *answer.of.type)
+	if (kind == FILE_SYSTEM_STACKED && *answer.of.type) {
 		*of = answer.of;
+		ret->below = answer.is_copy ? ret->below : answer.of.file;
+	}
 	return fd;
 }
 

@@ -48,6 +48,7 @@ struct opened_file {
 	bool is_copy;
 	bool is_first_silence; /* with ETIMEDOUT: the first time that this file system did not answer */
 	struct unwind_file file; /* of a copy: the original, as the kernel side knows it */
+	struct unwind_file below; /* of a file of a stacked file system: the lower file, whose pages are mapped; zeroed: not known */
 	uint64_t dev, inode; /* of a copy: the numbers of the original in /proc/PID/maps */
 	char type[FILE_SYSTEM_TYPE_MAX]; /* of the file's file system; "" if it is not known */
 };

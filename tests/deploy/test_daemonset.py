@@ -15,9 +15,13 @@ NUMBERS = {"DAC_READ_SEARCH": 2, "SYS_PTRACE": 19, "LEASE": 28, "PERFMON": 38, "
 ENGINES_OWN = "/proc", "/dev", "/sys", "/etc", "/run/.containerenv", "/run/secrets"  # mounts that an engine makes itself
 
 
-def metadata(node, agent, path):
+def shown_of(node, agent, path):
     folder = agent.container.folders["snapshots"]
-    return json.loads(node.allocsnap(folder, "show", str(path.relative_to(folder)), "--json"))["metadata"]
+    return json.loads(node.allocsnap(folder, "show", str(path.relative_to(folder)), "--json"))
+
+
+def metadata(node, agent, path):
+    return shown_of(node, agent, path)["metadata"]
 
 
 def statistics(node, agent, path):
@@ -52,6 +56,7 @@ def test_daemonset_records_two_pods_and_names_them(node):
     check_equal({facts["host"] for facts in shown} | {path.parents[1].name for path in paths}, {manifest.NODE_NAME}, "host")
     for path in paths:
         check("in remember" in statistics(node, agent, path), f"{path} has no names")
+        check_equal({name: nr for name, nr in shown_of(node, agent, path)["losses"].items() if nr}, {}, "losses")
     check_equal(agent.end(), 0, f"exit status: {agent.said()}")
     folder = agent.container.folders["snapshots"]
     listed = {process["pod"] for process in json.loads(node.allocsnap(folder, "list", ".", "--json"))["processes"]}

@@ -144,6 +144,22 @@ def test_identical_files_on_overlays_are_recorded_exactly(bench):
     check_all_exact(bench, targets)
 
 
+def test_one_layer_of_several_overlays_is_probed_once(bench):
+    """Containers of one image, by probes that all processes share: a call is one call."""
+    image = bench.path("image")
+    fill_root(bench, image)
+    targets = [in_overlay(bench, image, f"container{i}") for i in range(3)]
+    recording = bench.attach(targets, "--follow-forks")
+    done = [target.order("go")[1] for target in targets]
+    for path in recording.snapshots():
+        shown = bench.show(path)
+        check_equal({name: nr for name, nr in shown["losses"].items() if nr}, {}, "losses")
+        check_totals(bench, path, done[[target.pid for target in targets].index(shown["metadata"]["pid"])])
+    recording.end(signal.SIGINT)
+    for target in targets:
+        target.is_unharmed()
+
+
 def rows_of(process, paths):
     files = {row["path"]: row for row in process["files"]}
     return [files[path] for path in paths]
