@@ -356,7 +356,7 @@ struct process_view {
 	pid_t pid;
 	pid_t parent; /* the traced parent whose fork was followed; 0: none */
 	const char *comm; /* valid until the next refresh, as the next */
-	const char *pod, *namespace, *container; /* of Kubernetes; "" if not known, or in none */
+	const char *pod_name, *pod_namespace, *container_name; /* of Kubernetes; "" if not known, or in none */
 	uint32_t user; /* the same number for all processes of a user, below 1024; users may share a number */
 	bool has_ended;
 	bool is_drained; /* the last drain has it; otherwise it came later, and there is nothing to save */

@@ -54,8 +54,9 @@ const struct command cmd_list = {
 		  "TRACED is the memory in live blocks in the last snapshot, PEAK the most that any snapshot knows of, "
 		  "GROWTH the last TRACED minus the first one, END how the process ended. A ~ stands before estimates from "
 		  "samples. The column SAMPLER is there if a process took samples itself: by its own sampler, or by one "
-		  "that was preloaded or injected; POD is there if a process is in a pod of Kubernetes whose name is known. A ? stands for a process that ended before its allocator was probed: "
-		  "what it held is not known. On a terminal, the table is fitted to its width.\n\n"
+		  "that was preloaded or injected; POD is there if a process is in a pod of Kubernetes whose name is known. "
+		  "A ? stands for a process that ended before its allocator was probed: what it held is not known. "
+		  "On a terminal, the table is fitted to its width.\n\n"
 		  "Files that cannot be read are named on standard error; the others are listed, and the exit status "
 		  "is 1.\n",
 	.example = "allocsnap list /var/lib/allocsnap",

@@ -16,8 +16,7 @@
  * begins with = is an error, too (it is written [=]). An empty text selects all snapshots.
  *
  * pod and namespace are the labels k8s.pod.name and k8s.namespace.name. A label that a snapshot lacks is the empty text.
- * `end` is what became of the process, as far as the catalogue
- * knows, in all its snapshots: end=running, end=exited*, end=killed*, "end=replaced by exec", "end=not seen again".
+ * `end` is what became of the process, as far as the catalogue knows, in all its snapshots: end=running, end=exited*, end=killed*, "end=replaced by exec", "end=not seen again".
  */
 
 #include <stdbool.h>

@@ -143,7 +143,7 @@ static int copy_remote_file(int fd, struct open_answer *answer)
 }
 
 /* Maps a page of the file without reading it: the mapping shows which lower file system has the file. */
-static void ask_where(const struct open_worker *worker, int fd, struct file_system *ret)
+static void ask_where(file_system_fn ask, int program_fd, int fd, struct file_system *ret)
 {
 	const size_t bytes = sysconf(_SC_PAGESIZE);
 	void *page = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -151,8 +151,8 @@ static void ask_where(const struct open_worker *worker, int fd, struct file_syst
 	if (page == MAP_FAILED)
 		return;
 	ret->address = (uintptr_t)page;
-	if (worker->ask(worker->program_fd, ret))
-		*ret->type = '\0';
+	if (ask(program_fd, ret))
+		*ret = (struct file_system){};
 	munmap(page, bytes);
 }
 
@@ -163,7 +163,7 @@ static int open_stacked(const struct open_worker *worker, int at, uint32_t local
 
 	if (fd < 0)
 		return fd;
-	ask_where(worker, fd, &answer->of);
+	ask_where(worker->ask, worker->program_fd, fd, &answer->of);
 	if (!*answer->of.type || answer->of.device == local ||
 	    file_system_kind(&answer->of) != FILE_SYSTEM_REMOTE)
 		return fd;
@@ -355,6 +355,14 @@ static uint64_t device_of(const struct file_system *of)
 	return (uint64_t)(of->device >> 20) << 32 | (of->device & 0xfffff);
 }
 
+static struct unwind_file ask_below(const struct file_opener *opener, int fd)
+{
+	struct file_system below = {};
+
+	ask_where(opener->ask, opener->program_fd, fd, &below);
+	return below.file;
+}
+
 void open_file(struct file_opener *opener, int at, struct opened_file *ret)
 {
 	struct file_system of = {};
@@ -366,6 +374,8 @@ void open_file(struct file_opener *opener, int at, struct opened_file *ret)
 	kind = opener ? kind_of(opener, at, &of) : FILE_SYSTEM_LOCAL;
 	ret->fd = kind == FILE_SYSTEM_LOCAL ? open_regular(at) : order_file(opener, kind, at, &of, ret);
 	close(at);
+	if (kind == FILE_SYSTEM_LOCAL && ret->fd >= 0 && file_system_kind(&of) == FILE_SYSTEM_STACKED)
+		ret->below = ask_below(opener, ret->fd); /* our own files are local, whatever they lie on */
 	memcpy(ret->type, of.type, sizeof(ret->type));
 	if (ret->is_copy) {
 		ret->dev = device_of(&of);

@@ -114,9 +114,9 @@ static struct metrics_process *describe_processes(const struct collector *collec
 		process[nr++] = (struct metrics_process){
 			.pid = view.pid,
 			.comm = view.comm,
-			.pod = view.pod,
-			.namespace = view.namespace,
-			.container = view.container,
+			.pod = view.pod_name,
+			.namespace = view.pod_namespace,
+			.container = view.container_name,
 			.traced_bytes = view.memory.current_bytes,
 			.traced_blocks = view.memory.current_blocks,
 			.peak_bytes = view.memory.peak_bytes,
