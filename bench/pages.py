@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Costs of recording resident memory: a page fault, and the CPU time of programs that grow. Each way is measured in turns:
-unrecorded, unrecorded again (A/A), recorded by `attach --domain pages`, and while another process is.
+unrecorded, unrecorded again (A/A), recorded by `attach --domain pages`, each page and one in eight, and while another process is.
+At last a program that nothing else sees, below a `record` without --domain that ran before.
 
     pages.py ALLOCSNAP BENCH-FOLDER      as root
 
@@ -20,8 +21,10 @@ import rounds  # pylint: disable=wrong-import-position
 ROUNDS = 7
 PAGES = 32768
 DEPTHS = (1, 10, 40)
-BASE, AGAIN, RECORDED, BESIDE = "unrecorded", "unrecorded again", "recorded", "another is recorded"
-WAYS = (BASE, AGAIN, RECORDED, BESIDE)
+BASE, AGAIN, RECORDED, SAMPLED, BESIDE = "unrecorded", "unrecorded again", "recorded", "one page in 8", "another is recorded"
+WAYS = (BASE, AGAIN, RECORDED, SAMPLED, BESIDE)
+OPTIONS = {SAMPLED: ("--sample", "32K")}
+UNSEEN = {BASE: None, AGAIN: None, "by record": "unseen_target", BESIDE: "none"}  # {way: --comm}
 
 SQL = ("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b BLOB); WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c "
        "WHERE x<200000) INSERT INTO t SELECT x, 'name'||x, randomblob(400) FROM c; CREATE INDEX i ON t(a);")
@@ -49,9 +52,9 @@ def programs(folder):
 class Recording:
     """Records a process that waits; it has begun when this returns."""
 
-    def __init__(self, allocsnap, folder, pid):
+    def __init__(self, allocsnap, folder, pid, options):
         out = tempfile.mkdtemp(dir=folder)
-        self.popen = subprocess.Popen([allocsnap, "attach", str(pid), "--domain", "pages", "-q", "-o", out, "-i", "1s"],
+        self.popen = subprocess.Popen([allocsnap, "attach", str(pid), "--domain", "pages", *options, "-q", "-o", out, "-i", "1s"],
                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.popen.stdout.readline()
 
@@ -67,8 +70,8 @@ class Bench:
         self.other = subprocess.Popen(["sleep", "infinity"])
 
     def recording(self, way, pid):
-        watched = {RECORDED: pid, BESIDE: self.other.pid}.get(way)
-        return watched and Recording(self.allocsnap, self.folder, watched)
+        watched = {RECORDED: pid, SAMPLED: pid, BESIDE: self.other.pid}.get(way)
+        return watched and Recording(self.allocsnap, self.folder, watched, OPTIONS.get(way, ()))
 
     def faults(self, way):
         """{depth: ns a fault}"""
@@ -96,6 +99,19 @@ class Bench:
             recording.end()
         return usage.ru_utime + usage.ru_stime
 
+    def unseen(self, comm):
+        """CPU seconds of the program, while processes of this name are recorded; comm None: without a recorder."""
+        if comm:
+            argv = [self.allocsnap, "record", "--comm", comm, "-q", "-i", "1s", "-o", tempfile.mkdtemp(dir=self.folder)]
+            recorder = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            recorder.stdout.readline()
+        target = subprocess.Popen([f"{self.bench}/unseen_target", "2500000"])
+        _, _, usage = os.wait4(target.pid, 0)
+        if comm:
+            recorder.send_signal(signal.SIGINT)
+            recorder.communicate()
+        return usage.ru_utime + usage.ru_stime
+
     def end(self):
         self.other.kill()
         self.other.wait()
@@ -110,11 +126,11 @@ def print_faults(samples):
         print(f"| {depth} frames | " + " | ".join(cells) + " |")
 
 
-def print_programs(samples):
-    print("\n| CPU time | " + " | ".join(WAYS) + " |\n|---|" + "---|" * len(WAYS))
+def print_programs(samples, ways):
+    print("\n| CPU time | " + " | ".join(ways) + " |\n|---|" + "---|" * len(ways))
     for name, found in samples.items():
         cells = [f"{found.median(BASE):.2f} s"]
-        for way in WAYS[1:]:
+        for way in ways[1:]:
             ratios = found.ratios(way, BASE)
             cells.append(f"×{found.ratio(way, BASE):.3f} ({min(ratios):.2f} to {max(ratios):.2f})")
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
@@ -133,12 +149,15 @@ def main():
         for name, argv in programs(bench.folder).items():
             measured[name] = rounds.Samples()
             rounds.in_turns(measured[name], {way: lambda _nr, way=way, argv=argv: bench.program(way, argv) for way in WAYS}, wanted)
+        unseen = rounds.Samples()
+        rounds.in_turns(unseen, {way: lambda _nr, comm=comm: bench.unseen(comm) for way, comm in UNSEEN.items()}, wanted)
     finally:
         bench.end()
     print(f"Medians of {wanted} rounds; faults: how much more, median and quartiles; programs: paired ratios, median, least and "
           f"most. {rounds.load()}\n")
     print_faults(faults)
-    print_programs(measured)
+    print_programs(measured, WAYS)
+    print_programs({"a static program": unseen}, list(UNSEEN))
     rounds.save(pathlib.Path(sys.argv[2]) / "pages.json", {"faults": {depth: found.of for depth, found in faults.items()},
                                                            "programs": {name: found.of for name, found in measured.items()}})
 

@@ -125,7 +125,12 @@ bench-servers: $(BIN)	## requests a second of gunicorn and redis while every blo
 
 $(OUT)/bench/fault_target.o: ALL_CFLAGS += -fomit-frame-pointer -fno-optimize-sibling-calls
 
-bench-pages: $(BIN) $(BENCH)/fault_target	## what recording resident memory costs: a page fault, programs that grow (as root)
+$(BENCH)/unseen_target: bench/unseen_target.c
+	$(call msg,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -O2 -Wall -static -s $< -o $@
+
+bench-pages: $(BIN) $(BENCH)/fault_target $(BENCH)/unseen_target	## what recording resident memory costs: a page fault, programs that grow (as root)
 	$(Q)$(PYTHON) bench/pages.py $(abspath $(BIN)) $(abspath $(BENCH))
 
 bench-java: $(BIN)	## what the agent of --domain java costs (as root)

@@ -13,10 +13,16 @@
 
 const volatile __u64 pages_since_ns = 0; /* births count from here; CLOCK_MONOTONIC */
 const volatile __u32 pages_shift = 0;	 /* of units of which one page is recorded */
+const volatile bool pages_of_all = false; /* otherwise of the processes that the loader has chosen */
 
 /* Leaves in the map, also of images that have ended. The loader subtracts each one that it removes. */
 __u64 leaves_held = 0;
 __u64 leaves_most = ~0ULL >> 1; /* the most leaves of one process; the loader sets it */
+
+static __always_inline bool records_pages(const struct process *process)
+{
+	return pages_of_all || process->pages_image == process->image;
+}
 
 static const struct page_leaf no_pages;
 
@@ -82,7 +88,7 @@ int page_fault(struct bpf_perf_event_data *ctx)
 		return 0;
 	thread = own_thread(&is_bystander);
 	process = is_bystander ? NULL : process_of_thread(thread);
-	if (process && is_recording(process))
+	if (process && records_pages(process) && is_recording(process))
 		put_page(process, unit, traceback_of_page(process, thread, bpf_get_current_task_btf()));
 	return 0;
 }
@@ -179,7 +185,7 @@ int page_room_found(__u64 *ctx)
 	struct process *process = current_process();
 	struct page_range range = { .first = address >> PAGE_BITS };
 
-	if (!process || (long)address < 0)
+	if (!process || !records_pages(process) || (long)address < 0)
 		return 0;
 	range.image = process->image;
 	range.slot = process->slot;

@@ -64,6 +64,7 @@ struct snapshot_batch;
 #define COLLECTOR_PYTHON_SMALL_MAX 512 /* bytes of a block in CPython's pools; larger ones are the C library's */
 #define COLLECTOR_SAMPLE_BYTES_MOST (1ULL << 36)
 #define COLLECTOR_MAX_OVERHEAD_MOST 10000u /* percent */
+#define COLLECTOR_PAGES_OVERHEAD 10 /* percent: see unseen_pages */
 #define COLLECTOR_MAX_BLOCKS_MOST (1u << 27) /* the kernel's limit of a hash map (htab_map_alloc()) */
 
 /* How to find callers. */
@@ -205,6 +206,13 @@ struct collector_options {
 	bool python_pools;
 	/* With COLLECTOR_PYTHON, as the two before: if no domain is named, each of them stands for it. */
 	enum collector_python_frames python_frames; /* mixed: not with COLLECTOR_UNWIND_FP */
+
+	/*
+	 * Also records the pages, one in eight, of each process that nothing else sees: no file that it maps has a heap that
+	 * could be probed, and no other source is for it. Without effect beside options that COLLECTOR_PAGES excludes. But its cost
+	 * is some 3 % while a process grows, and is not measured: max_overhead may be COLLECTOR_PAGES_OVERHEAD or more.
+	 */
+	bool unseen_pages;
 
 	/* Switches on the heap profile of a running Go program that was linked without it (docs/go.md), or refuses to. */
 	bool go_profile;

@@ -37,10 +37,11 @@ extern __u64 stale_blocks;
  */
 static __always_inline void begin_anew(struct process *process)
 {
-	bool keeps_sampler = has_sampler(process);
+	bool keeps_sampler = has_sampler(process), keeps_pages = process->pages_image == process->image;
 
 	process->image = __sync_fetch_and_add(&next_image, 1);
 	process->sampler_image = keeps_sampler ? process->image : 0;
+	process->pages_image = keeps_pages ? process->image : 0;
 	process->is_forked = 0;
 	process->tracebacks = 0;
 	process->leaves = 0;
@@ -68,6 +69,7 @@ static __always_inline void begin_program(struct process *process, const struct 
 	process->sharers = 0;
 	process->memory = process->image;
 	process->sampler_image = 0;
+	process->pages_image = 0;
 	bpf_get_current_comm(process->comm, sizeof(process->comm));
 }
 

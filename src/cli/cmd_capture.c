@@ -467,6 +467,7 @@ struct collector *capture_open_collector_with(const struct capture_options *opti
 	collector_options.rule_nr = more->rule_nr;
 	collector_options.min_bytes = more->min_bytes;
 	collector_options.run_interval_bytes = more->run_interval_bytes;
+	collector_options.unseen_pages = more->unseen_pages;
 	collector = collector__open(&collector_options, &why);
 	if (!collector)
 		log_failure("%s", why.text);

@@ -145,6 +145,12 @@ static int record_with(const struct record_command_options *options, struct coll
 	return status == EXIT_DONE ? record_system_wide(&record, collector, signal_fd) : status;
 }
 
+/* Whether what is recorded is left to us. */
+static bool is_by_default(const struct capture_options *capture)
+{
+	return !capture->domains && !python_option_of(capture) && !capture->probe.item_nr;
+}
+
 /* ---- some processes by their PIDs ---- */
 
 static bool is_by_pid(const struct record_command_options *options)
@@ -181,7 +187,9 @@ static int record_pids(const struct record_command_options *options, int signal_
 	capture.follow_forks = false;
 	if (!capture.domains && !python_option_of(&capture))
 		capture.domains = COLLECTOR_MALLOC; /* as of all processes that record records */
-	collector = capture_open_collector(&capture);
+	collector = capture_open_collector_with(&capture, &(struct collector_options){
+		.unseen_pages = is_by_default(&options->capture),
+	});
 	if (!collector)
 		return EXIT_FAILED;
 	status = start_listed_processes(collector, pids);
@@ -204,6 +212,7 @@ static int record_by_rules(const struct record_command_options *options,
 		.rule = rule,
 		.rule_nr = rule_nr,
 		.min_bytes = options->min_bytes,
+		.unseen_pages = is_by_default(&options->capture),
 	});
 	if (!collector)
 		return EXIT_FAILED;
@@ -270,6 +279,9 @@ const struct command cmd_record = {
 		  "object of the processes that run CPython, and probes only these processes. A new or forked process "
 		  "is probed some milliseconds after its start, which is a gap in its snapshots. With --domain "
 		  "python,malloc, the other processes are recorded by their heap.\n\n"
+		  "A process whose memory nothing else sees (no file that it maps has a known allocator, and no other source is for "
+		  "it) has its resident pages recorded, one in eight, by the code that needed each page first. Any --domain, --probe "
+		  "or --min-size, or --max-overhead below 10, leaves them out.\n\n"
 		  "Each interval takes one snapshot of every process, all at the same instant. A process that exits "
 		  "between passes gets its last snapshot in the next pass. SIGUSR1 takes snapshots now. Ctrl-C and "
 		  "SIGTERM take last snapshots and exit; a second signal, or one minute, cuts that short.\n\n"

@@ -18,6 +18,7 @@
 #include "cli/cmd_help.h"
 #include "render/emitter.h"
 #include "render/facts.h"
+#include "render/page_facts.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_identity.h"
 
@@ -101,6 +102,7 @@ static int set_listed_end(struct listed_process *process, const struct snapshot 
 	process->end = end;
 	process->pod = text;
 	process->sampler = snapshot_sampler_kind(snapshot);
+	process->has_pages = snapshot_pages_why(snapshot);
 	return 0;
 }
 
@@ -508,6 +510,23 @@ static bool has_several_hosts(const struct process_list *list)
 	return false;
 }
 
+/* Names the first one. */
+static int put_page_processes(FILE *out, const struct list_table *table)
+{
+	const struct process_list *list = table->list;
+	size_t nr = array_count(list->process_nr, i, list->process[i].has_pages);
+	const struct listed_process *first = array_find(list, process, i, list->process[i].has_pages);
+	char cell[CELL_MAX], more[32] = "";
+
+	if (!first)
+		return 0;
+	format_process_cell(cell, table, first);
+	if (nr > 1)
+		snprintf(more, sizeof(more), " and %zu more", nr - 1);
+	fprintf(out, "%s%s: resident pages, as nothing else sees the memory; 'show' says why\n", cell, more);
+	return ferror(out) ? -EIO : 0;
+}
+
 int list_table_print(const struct process_list *list, FILE *out, int width)
 {
 	struct list_table table = { .list = list, .has_hosts = has_several_hosts(list) };
@@ -517,7 +536,7 @@ int list_table_print(const struct process_list *list, FILE *out, int width)
 	err = put_list_row(out, &table, NULL);
 	for (size_t i = 0; i < list->process_nr && !err; i++)
 		err = put_list_row(out, &table, &list->process[i]);
-	return err;
+	return err ?: put_page_processes(out, &table);
 }
 
 /* ---- as JSON ------------------------------------------------------------------------------ */
@@ -554,6 +573,8 @@ static void emit_listed_process(struct emitter *out, const struct listed_process
 	emit_text(out, "sampler", process->sampler);
 	if (process->is_unseen)
 		emit_bool(out, "is_unseen", true);
+	if (process->has_pages)
+		emit_bool(out, "has_pages", true);
 	emit_text(out, "end", process->end);
 	emit_end(out);
 }

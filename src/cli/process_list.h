@@ -30,6 +30,7 @@ struct listed_process {
 	bool is_estimated;   /* recorded by samples */
 	const char *sampler; /* kind of the sampler in the process (render/facts.h) in the last snapshot; NULL: none */
 	bool is_unseen;	     /* its allocator was probed too late to know what it held */
+	bool has_pages;	     /* its resident pages were recorded, as nothing else sees its memory */
 	char *end;	     /* how it ended, as of the last snapshot; "running" */
 	char *pod;	     /* of Kubernetes, "NAMESPACE/NAME"; "" if it is in none, or that is not known */
 };

@@ -35,6 +35,21 @@ bool snapshot_has_pages(const struct snapshot *snapshot)
 	return snapshot__metadata(snapshot, "pages_by");
 }
 
+const char *snapshot_pages_why(const struct snapshot *snapshot)
+{
+	return snapshot__metadata(snapshot, "pages_why");
+}
+
+void emit_pages_why(struct emitter *out, const struct snapshot *snapshot, const char *margin)
+{
+	const char *why = snapshot_pages_why(snapshot);
+
+	if (why)
+		emit_line(out, "%sone page in %" PRIu64 " was recorded, as nothing else sees the memory of %s (PID %s): %s", margin,
+			  snapshot__metadata_u64(snapshot, "sample_bytes", 4096) / 4096, snapshot__metadata(snapshot, "comm") ?: "?",
+			  snapshot__metadata(snapshot, "pid") ?: "?", why);
+}
+
 /* How the pages were seen to come, and what is not seen so. A file may have any text there. */
 static const struct hook {
 	const char *name, *seen, *unseen;
@@ -119,6 +134,7 @@ int render_pages(FILE *file, const struct snapshot *snapshot, const char *margin
 		put_page_sum(&out, snapshot, margin);
 		put_page_notes(&out, snapshot, margin);
 	}
+	emit_pages_why(&out, snapshot, margin);
 	emit_line(&out, "%s%s", margin, PAGES_MEANING);
 	return emit_finish(&out);
 }
@@ -133,6 +149,7 @@ void emit_pages(struct emitter *out, const struct snapshot *snapshot)
 	emit_text(out, "by", hook ? hook->name : NULL);
 	emit_text(out, "unseen", hook ? hook->unseen : NULL);
 	emit_text(out, "meaning", PAGES_MEANING);
+	emit_text(out, "why", snapshot_pages_why(snapshot));
 	emit_bool(out, "ended", is_bound(snapshot) && !has_scan(snapshot, "unread"));
 	emit_bool(out, "resident_known", !is_bound(snapshot));
 	if (has_scan(snapshot, "with zeros"))

@@ -15,6 +15,12 @@ struct snapshot;
 
 bool snapshot_has_pages(const struct snapshot *snapshot);
 
+/* Why its pages are recorded although the user has not asked for them; NULL otherwise. */
+const char *snapshot_pages_why(const struct snapshot *snapshot);
+
+/* A line that says so, if it is the case. */
+void emit_pages_why(struct emitter *out, const struct snapshot *snapshot, const char *margin);
+
 /* Text, each line after the margin. 0 or a negative errno. */
 int render_pages(FILE *file, const struct snapshot *snapshot, const char *margin);
 

@@ -291,6 +291,12 @@ static void put_overlap(struct emitter *out, const struct report *report)
 
 static void put_meaning_of_pages(struct emitter *out, const struct report *report)
 {
+	size_t i = 0;
+
+	while (i < report->snapshot_nr && !snapshot_pages_why(report->snapshot[i]))
+		i++;
+	if (i < report->snapshot_nr)
+		emit_pages_why(out, report->snapshot[i], "");
 	if (array_any(report->snapshot_nr, i, snapshot_has_pages(report->snapshot[i])))
 		emit_line(out, "%s", PAGES_MEANING);
 }

@@ -508,10 +508,14 @@ MUTANTS = {
     "pages: any room is an mremap's": ("pages.bpf.c", "BPF_CORE_READ(regs, orig_ax) != NR_MREMAP || ", ""),
     "pages: without room they are not counted": (
         "pages.bpf.c", "\t\tprocess_count_loss(process, LOSS_pages_dropped);\n", ""),
+    "pages: they come to every process": (
+        "pages.bpf.c", "pages_of_all || process->pages_image == process->image", "true"),
+    "pages: a next program has them, too": ("account/thread.bpf.h", "\tprocess->pages_image = 0;\n", ""),
+    "pages: they end with the traces": ("account/thread.bpf.h", "keeps_pages ? process->image : 0", "0"),
     "pages: a process takes all the room": ("pages.bpf.c", " || (__s64)process->leaves >= (__s64)leaves_most", ""),
     "pages: their leaves are not counted": ("pages.bpf.c", "\t\t__sync_fetch_and_add(&process->leaves, 1);\n", ""),
     "pages: a kernel thread has code": ("pages.bpf.c", "task->flags & PF_IO_WORKER", "0"),
-    "pages: they come while nothing is recorded": ("pages.bpf.c", "process && is_recording(process)", "process"),
+    "pages: they come while nothing is recorded": ("pages.bpf.c", "records_pages(process) && is_recording(process)", "records_pages(process)"),
     "pages: each page is a sample": (
         "pages.bpf.c", "\tif (page != chosen_page(unit, pages_shift, settings.hash_seed))\n\t\treturn 0;\n", ""),
     "pages: a sample stands for itself": ("pages.bpf.c", "COUNTER_allocations], 1ULL << pages_shift", "COUNTER_allocations], 1"),

@@ -12,6 +12,7 @@
 #define NR_MREMAP 25
 
 extern __u32 pages_shift;
+extern bool pages_of_all;
 extern struct settings settings;
 int page_fault(struct bpf_perf_event_data *ctx);
 int page_room_found(__u64 *ctx);
@@ -67,6 +68,7 @@ static void begin_with(__u32 leaves)
 {
 	world_init();
 	fake_map_resize(&page_leaves, leaves);
+	pages_of_all = true;
 	stand_at(0x401000);
 }
 
@@ -108,6 +110,26 @@ Test(pages, count_only_while_they_are_recorded)
 	thread_run(thread_start(process_start(200), 200));
 	touch(START);
 	expect_same(fake_map_count(&page_leaves), 0, "leaves");
+}
+
+static bool is_noted(__u64 page)
+{
+	touch(page);
+	return traceback_of_unit(page) != PAGE_UNSEEN;
+}
+
+Test(pages, are_of_the_processes_and_programs_that_were_chosen)
+{
+	begin();
+	pages_of_all = false;
+	cr_expect(!is_noted(START));
+	book_of(process)->pages_image = book_of(process)->image;
+	cr_expect(is_noted(START));
+	clear_begin(process);
+	clear_end(process);
+	cr_expect(is_noted(START + 1), "after its traces were cleared");
+	thread_exec(main_thread);
+	cr_expect(!is_noted(START + 2), "the next program");
 }
 
 Test(pages, without_room_are_counted)

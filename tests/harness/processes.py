@@ -103,7 +103,7 @@ class Process:
 class Workload(Process):
     """A program of tests/workloads: see workload.h."""
 
-    ENDLESS = ("crowd", "grow", "leaks")  # these read no orders
+    ENDLESS = ("crowd", "grow", "leaks", "own_pages")  # these read no orders
 
     def ready(self):
         line = self.line()

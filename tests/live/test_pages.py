@@ -7,7 +7,7 @@ import pathlib
 import signal
 
 import harness
-from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, losses_of, tool, wait_for
+from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, losses_of, snapshots_below, tool, wait_for
 
 PAGE, KIB = 4096, 1 << 10
 PARTS = ("traced", "older", "inherited", "by_kernel", "unattributed")
@@ -188,13 +188,18 @@ def functions_of(bench, program):
             for words in symbols if len(words) == 4 and words[2] in "tT"}
 
 
+def stripped_own_pages(bench):
+    """A program that nothing else sees."""
+    path = bench.path("own_pages")
+    bench.run([tool("strip"), "-o", path, f"{WORKLOADS}/own_pages"])
+    return path
+
+
 def test_pages_name_the_code_that_leaks(bench):
     """A program that nothing else sees: static, stripped, with an allocator of its own, a cache that fills, and churn. The
     first row is the planted leak, and the refusal of the heap leads to it."""
     functions = functions_of(bench, f"{WORKLOADS}/own_pages")
-    stripped = bench.path("own_pages")
-    bench.run([tool("strip"), "-o", stripped, f"{WORKLOADS}/own_pages"])
-    program = bench.start([stripped], kind=Workload).ready()
+    program = bench.start([stripped_own_pages(bench)], kind=Workload).ready()
     _, said = bench.allocsnap("leaks", str(program.pid), "--for", "4s", status=1)
     check("--domain pages shows which code made its RSS" in said, said)
     leaks = bench.run([ALLOCSNAP, "leaks", str(program.pid), "--domain", "pages", "--for", "10s", "--json"], status=3)[0]
@@ -202,6 +207,86 @@ def test_pages_name_the_code_that_leaks(bench):
     check_equal((row["verdict"], len(row["lines"])), ("grows", 1), "the first row")
     named = [name for frame in row["lines"][0]["traceback"] for name, offsets in functions.items() if frame["offset"] in offsets]
     check_equal(named[:3], ["fill", "session_open", "main"], "the functions of its traceback")
+
+
+def start_record(bench, *options):
+    """`record` without a domain; the folder of its snapshots."""
+    folder = bench.path("record")
+    recorder = bench.start([ALLOCSNAP, "record", *options, "-i", "1s", "-o", folder])
+    wait_for(lambda: snapshots_below(folder), "the first pass")
+    return recorder, folder
+
+
+def last_of(folder, pid):
+    return max(map(str, pathlib.Path(folder).glob(f"*/*.{pid}/*.snap")), default=None)
+
+
+def metadata_of(bench, folder, pid, key):
+    path = last_of(folder, pid)
+    return bench.show(path)["metadata"].get(key) if path else None
+
+
+def check_is_by_pages(bench, path, grown_from):
+    """Its growth, by samples, at the code that leaks; and why, wherever it is shown."""
+    shown = bench.show(path)
+    check_equal((shown["metadata"]["domains"], shown["metadata"]["sample_bytes"]), ("pages", 32768), "what was recorded")
+    check("cost" not in shown, f"a cost that is not known: {shown.get('cost')}")
+    check("no file that it maps defines malloc" in shown["pages"]["why"], shown["pages"])
+    traced, grown = shown["traced_memory"]["current"], shown["pages"]["anonymous"] - grown_from
+    check(traced > 4 << 20 and abs(traced - grown) < grown / 3 + (1 << 20), f"{traced} bytes, grown by {grown}")
+    for command in ("show", "stats"):
+        check("as nothing else sees the memory of own_pages" in bench.allocsnap(command, path)[0], f"no reason in {command}")
+    top = bench.stats(path, "--group-by", "traceback")["statistics"][0]["traceback"]
+    functions = functions_of(bench, f"{WORKLOADS}/own_pages")
+    check(any(frame["offset"] in functions["session_open"] for frame in top), f"{top}")
+
+
+@harness.alone
+def test_record_has_the_pages_of_what_nothing_else_sees(bench):
+    """One that ran already, and one that begins after an exec; a program with a heap that is seen has none."""
+    path = stripped_own_pages(bench)
+    before = bench.start([path], kind=Workload).ready()
+    recorder, folder = start_record(bench, "--comm", "own_pages", "--comm", "grow")
+    heap = bench.workload("grow")
+    begun = rss_anon(before.pid)
+    shell = bench.start(["sh", "-c", f"exec {path}"], kind=Workload).ready()
+    wait_for(lambda: rss_anon(before.pid) > begun + (16 << 20), "its growth")
+    wait_for(lambda: rss_anon(shell.pid) > 16 << 20, "the growth of the other one")
+    recorder.popen.send_signal(signal.SIGINT)
+    recorder.wait(60)
+    check_is_by_pages(bench, last_of(folder, before.pid), begun)
+    check_is_by_pages(bench, last_of(folder, shell.pid), 0)
+    shown = bench.show(last_of(folder, heap.pid))
+    check("pages" not in shown and shown["traced_memory"]["current"], f"{shown['traced_memory']}")
+    check("resident pages, as nothing else sees the memory" in bench.allocsnap("list", folder)[0], "no reason in list")
+    listed = {row["pid"]: row.get("has_pages") for row in bench.json("list", folder)["processes"]}
+    check_equal(listed, {before.pid: True, shell.pid: True, heap.pid: None}, "which have pages")
+
+
+@harness.alone
+def test_record_by_pid_has_the_pages_of_what_nothing_else_sees(bench):
+    program = bench.start([stripped_own_pages(bench)], kind=Workload).ready()
+    recorder, folder = start_record(bench, "--pid", str(program.pid))
+    begun = rss_anon(program.pid)
+    wait_for(lambda: rss_anon(program.pid) > begun + (16 << 20), "its growth")
+    recorder.popen.send_signal(signal.SIGINT)
+    recorder.wait(60)
+    check_is_by_pages(bench, last_of(folder, program.pid), begun)
+
+
+@harness.alone
+def test_pages_end_when_something_else_sees_the_process(bench):
+    """The program loads a library with a heap: what was recorded so far is forgotten, and pages and blocks never add up."""
+    program = bench.start([stripped_own_pages(bench), os.path.realpath("/lib/x86_64-linux-gnu/libc.so.6")], kind=Workload).ready()
+    recorder, folder = start_record(bench, "--comm", "own_pages")
+    wait_for(lambda: metadata_of(bench, folder, program.pid, "domains") == "pages", "its pages")
+    check(program.line(), "its library")
+    wait_for(lambda: metadata_of(bench, folder, program.pid, "domains") not in ("pages", None), "its heap")
+    recorder.popen.send_signal(signal.SIGINT)
+    recorder.wait(60)
+    shown = bench.show(last_of(folder, program.pid))
+    check("pages" not in shown, f"{shown.get('pages')}")
+    check_equal(shown["traced_memory"]["current"], 0, "what is left of its pages")
 
 
 HOG = """

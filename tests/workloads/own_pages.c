@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * own_pages [SECONDS] (default 600): a program with an allocator of its own, which takes regions by mmap and gives out
+ * own_pages [LIBRARY]: for ten minutes, a program with an allocator of its own, which takes regions by mmap and gives out
  * blocks by size class. Linked statically and stripped, nothing but its page faults can be recorded.
  *
- * session_open() leaks 1.5 MiB a second; the cache fills in the first two seconds; buffers come and go.
+ * session_open() leaks 1.5 MiB a second; the cache fills in the first two seconds; buffers come and go. After four seconds
+ * the program maps LIBRARY as code, as if it had loaded it.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -117,13 +119,24 @@ SITE static void buffer_fill(void)
 	fill(buffer->bytes, 1, buffer->size);
 }
 
+static void map_library(const char *path)
+{
+	int fd = open(path, O_RDONLY);
+
+	if (mmap(NULL, 1 << 20, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+		_exit(1);
+	answer("{\"mapped\": true}");
+}
+
 int main(int argc, char **argv)
 {
-	time_t last = time(NULL) + (argc > 1 ? atoi(argv[1]) : 600);
+	time_t last = time(NULL) + 600;
 
 	for (unsigned int id = 0; time(NULL) < last; id++) {
 		if (id == 1000)
 			ready();
+		if (id == 4000 && argc > 1)
+			map_library(argv[1]);
 		session_open(id);
 		cache_put(id);
 		buffer_fill();

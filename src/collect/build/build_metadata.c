@@ -191,7 +191,7 @@ static uint64_t target_thinned_ns(const struct target *target, uint64_t now_ns)
 	return thinned_time_until(&target->budget.thinned, exit_ns && exit_ns < now_ns ? exit_ns : now_ns);
 }
 
-/* Writes no cost when the costs of traps are not known: 0 would be wrong. */
+/* Writes no cost when the costs of traps are not known, nor of page faults: 0 would be wrong. */
 static int describe_cost(struct snapshot_builder *builder, const struct target *target,
 			 const struct snapshot_context *snapshot_context)
 {
@@ -215,7 +215,7 @@ static int describe_cost(struct snapshot_builder *builder, const struct target *
 		{ "gaps_ns", gaps.length_ns },
 		{ "thinned_ns", target_thinned_ns(target, snapshot_context->monotonic_ns) },
 	};
-	int err = costs->entry_ns ? describe_numbers(builder, number, ARRAY_SIZE(number)) : 0;
+	int err = costs->entry_ns && !target->pages.state ? describe_numbers(builder, number, ARRAY_SIZE(number)) : 0;
 
 	return err || !snapshot_context->max_overhead ? err : describe_numbers(builder, budget, ARRAY_SIZE(budget));
 }

@@ -18,6 +18,7 @@
 #define STARTS_MOST (256u << 10)
 #define REST_LEAST (64u << 10) /* without --max-memory */
 #define LEAVES_DEFAULT (1u << 20) /* of pages: 128 GiB without holes */
+#define LEAVES_UNSEEN (64u << 10) /* of one page in eight: 64 GiB */
 
 /* How --max-memory is divided. */
 #define BLOCKS_LEAST 1024
@@ -109,6 +110,12 @@ static uint32_t free_filter_of(const struct collector_options *options, uint32_t
 	return free_filter_is_needed(options) ? free_filter_entries(each, options->min_size, blocks) : 1;
 }
 
+/* Leaves of processes that nothing else sees, beside the blocks of other processes. */
+static uint32_t leaves_beside(const struct collector_options *options, uint32_t blocks)
+{
+	return options->unseen_pages ? smaller(blocks / LEAF_PAGES + 1, LEAVES_UNSEEN) : 1;
+}
+
 /*
  * Each possible entry of a map takes 16 bytes even if it is not used: so maps that are seldom full get fewer
  * entries. Losses for lack of room are counted.
@@ -121,7 +128,8 @@ static struct map_room default_room(const struct collector_options *options)
 	return (struct map_room){
 		.blocks = blocks,
 		.rest = has_pages ? BLOCKS_LEAST : larger(blocks / REST_SHARE, REST_LEAST),
-		.leaves = !has_pages ? 1 : options->max_blocks ? options->max_blocks / LEAF_PAGES + 1 : LEAVES_DEFAULT,
+		.leaves = !has_pages ? leaves_beside(options, blocks) :
+			  options->max_blocks ? options->max_blocks / LEAF_PAGES + 1 : LEAVES_DEFAULT,
 		.tracebacks = options->max_tracebacks ?: TRACEBACKS_DEFAULT,
 		.starts = options->domains & COLLECTOR_MMAP ? STARTS_MOST : 1,
 		.slabs = UNWIND_SLABS_MAX,
@@ -137,7 +145,7 @@ static struct map_room room_for(const struct collector_options *options, uint32_
 	return (struct map_room){
 		.blocks = has_pages ? BLOCKS_LEAST : blocks,
 		.rest = has_pages ? BLOCKS_LEAST : blocks / REST_SHARE,
-		.leaves = has_pages ? blocks : 1,
+		.leaves = has_pages ? blocks : leaves_beside(options, blocks),
 		.tracebacks = blocks / TRACEBACK_SHARE,
 		.starts = options->domains & COLLECTOR_MMAP ? smaller(blocks, STARTS_MOST) : 1,
 		.slabs = larger(smaller(slabs, UNWIND_SLABS_MAX), SLABS_LEAST),

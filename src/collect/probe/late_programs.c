@@ -22,14 +22,16 @@ static const struct {
 	[PROBE_SAMPLE] = { LATE_SAMPLE, "take_report" },
 	[PROBE_PYTHON] = { LATE_PYTHON, "python_place" },
 	[PROBE_PYTHON_HEAP] = { LATE_PYTHON, "python_heap" },
+	[LATE_PAGE_FAULT] = { LATE_PAGES, "page_fault" },
+	[LATE_PAGE_ROOM] = { LATE_PAGES, "page_room_found" },
 };
-_Static_assert(ARRAY_SIZE(program_at) == PROBE_END_NR, "a program for each kind of place");
+_Static_assert(ARRAY_SIZE(program_at) == LATE_PROGRAM_NR, "a program for each kind of place");
 
 void late_programs_leave_out(struct allocsnap_bpf *bpf, enum late_group group)
 {
-	for (int end = 0; end < PROBE_END_NR; end++)
-		if (program_at[end].group == group)
-			bpf_program__set_autoload(bpf_object__find_program_by_name(bpf->obj, program_at[end].name), false);
+	for (int nr = 0; nr < LATE_PROGRAM_NR; nr++)
+		if (program_at[nr].group == group)
+			bpf_program__set_autoload(bpf_object__find_program_by_name(bpf->obj, program_at[nr].name), false);
 }
 
 /* A map that was not created has no use in this recording. */
@@ -51,12 +53,12 @@ static int load_group(struct bpf_object *object, const struct allocsnap_bpf *bpf
 		err = err ?: share_map(map, bpf);
 	bpf_object__for_each_program(program, object)
 		err = err ?: bpf_program__set_autoload(program, false);
-	for (int end = 0; end < PROBE_END_NR && !err; end++) {
-		const struct bpf_program *like = bpf_object__find_program_by_name(bpf->obj, program_at[end].name);
+	for (int nr = 0; nr < LATE_PROGRAM_NR && !err; nr++) {
+		const struct bpf_program *like = bpf_object__find_program_by_name(bpf->obj, program_at[nr].name);
 
-		if (program_at[end].group != group)
+		if (program_at[nr].group != group)
 			continue;
-		program = bpf_object__find_program_by_name(object, program_at[end].name);
+		program = bpf_object__find_program_by_name(object, program_at[nr].name);
 		err = bpf_program__set_autoload(program, true) ?:
 		      bpf_program__set_expected_attach_type(program, bpf_program__expected_attach_type(like));
 	}
@@ -85,16 +87,16 @@ static int load_late(struct late_programs *late, const struct allocsnap_bpf *bpf
 	return 0;
 }
 
-int late_programs_find(struct late_programs *late, const struct allocsnap_bpf *bpf, enum probe_end end,
+int late_programs_find(struct late_programs *late, const struct allocsnap_bpf *bpf, unsigned int nr,
 		       const struct bpf_program **ret)
 {
-	enum late_group group = program_at[end].group;
-	const struct bpf_program *program = bpf_object__find_program_by_name(bpf->obj, program_at[end].name);
+	enum late_group group = program_at[nr].group;
+	const struct bpf_program *program = bpf_object__find_program_by_name(bpf->obj, program_at[nr].name);
 	int err = 0;
 
 	if (bpf_program__fd(program) < 0 && late && group != LATE_NEVER) {
 		err = late->object[group] ? 0 : load_late(late, bpf, group);
-		program = err ? NULL : bpf_object__find_program_by_name(late->object[group], program_at[end].name);
+		program = err ? NULL : bpf_object__find_program_by_name(late->object[group], program_at[nr].name);
 	}
 	*ret = program;
 	return err;

@@ -4,7 +4,7 @@
 
 /*
  * BPF programs that few recordings need. The kernel takes some 20 ms to verify one, so they are loaded when the first
- * probe of their group is attached: a second time from the same file, with the maps of the programs that are loaded
+ * one of their group is attached: a second time from the same file, with the maps of the programs that are loaded
  * already.
  */
 
@@ -18,7 +18,15 @@ enum late_group {
 	LATE_RETS,   /* calls whose returns are seen at `ret` instructions */
 	LATE_SAMPLE, /* a process's own sampler */
 	LATE_PYTHON, /* CPython's allocators */
+	LATE_PAGES,  /* page faults */
 	LATE_GROUP_NR
+};
+
+/* Programs that are attached to no probe. Their numbers follow those in enum probe_end. */
+enum late_program {
+	LATE_PAGE_FAULT = PROBE_END_NR,
+	LATE_PAGE_ROOM,
+	LATE_PROGRAM_NR
 };
 
 /* Zeroed: none is loaded. */
@@ -29,8 +37,11 @@ struct late_programs {
 /* Leaves out a group. Called before the others are loaded. */
 void late_programs_leave_out(struct allocsnap_bpf *bpf, enum late_group group);
 
-/* The program for such probes, which it loads if need be; late may be NULL if none was left out. 0 or a negative errno. */
-int late_programs_find(struct late_programs *late, const struct allocsnap_bpf *bpf, enum probe_end end,
+/*
+ * A program of enum probe_end or enum late_program, which it loads if need be; late may be NULL if none was left out. 0 or a
+ * negative errno.
+ */
+int late_programs_find(struct late_programs *late, const struct allocsnap_bpf *bpf, unsigned int nr,
 		       const struct bpf_program **ret);
 
 void late_programs_release(struct late_programs *late);

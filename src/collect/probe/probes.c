@@ -406,6 +406,17 @@ bool probes_see_allocations(const struct probes *probes)
 			 probes->site[i].is_attached && !shape_is_free(probes->site[i].shape));
 }
 
+bool object_has_heap(const struct object *object)
+{
+	const struct probe_info *probe_info = object->probe_info;
+
+	for (size_t i = 0; probe_info && i < probe_info->function_nr; i++)
+		if (probe_info->function[i].name < allocator_function_nr &&
+		    !shape_is_mapping(allocator_functions[probe_info->function[i].name].shape))
+			return true;
+	return false;
+}
+
 uint64_t probes_lost_in(const uint32_t *object, size_t nr, const struct mappings *mappings)
 {
 	return array_count(nr, i, mappings_use(mappings, object[i]));

@@ -221,6 +221,9 @@ const char *probes_kind(const struct probes *probes, const struct allocsnap_bpf 
 /* Whether a function that returns blocks is probed. */
 bool probes_see_allocations(const struct probes *probes);
 
+/* Whether a file has functions of a heap, probed or not. */
+bool object_has_heap(const struct object *object);
+
 /* Counts the entries of failed[] or dropped[] whose object the process maps. */
 uint64_t probes_lost_in(const uint32_t *object, size_t nr, const struct mappings *mappings);
 

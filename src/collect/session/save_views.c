@@ -92,7 +92,7 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		.is_near_oom = target->snapshots.is_near_oom,
 		.cpu_ns = target->now.cost.cpu_ns,
 		.cost_ns = target->now.cost.cost_ns,
-		.cost_is_known = collector->limits->budgets.costs.entry_ns != 0,
+		.cost_is_known = collector->limits->budgets.costs.entry_ns && !target->pages.state,
 		.is_paused = target->probes.used->is_paused,
 		.is_thinned = target->now.account.sample_rate || collector->bpf->bss->shared_sample_rate,
 		.is_estimated = collector->bpf->rodata->settings.sample_bytes[0] ||

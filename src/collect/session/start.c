@@ -12,20 +12,8 @@
 #include "process/launch.h"
 #include "collect/recording/admission.h"
 #include "collect/sources/copied_functions.h"
-#include "elf/allocators.h"
 #include "exact/exact_preload.h"
 #include "sandbox/client.h"
-
-static bool has_heap(const struct object *object)
-{
-	const struct probe_info *probe_info = object->probe_info;
-
-	for (size_t i = 0; probe_info && i < probe_info->function_nr; i++)
-		if (probe_info->function[i].name < allocator_function_nr &&
-		    !shape_is_mapping(allocator_functions[probe_info->function[i].name].shape))
-			return true;
-	return false;
-}
 
 /* Finds a file that would be probed if all heaps were recorded. NULL: no such file, or all heaps are recorded. */
 static const char *heap_left_out(const struct objects *objects, const struct mappings *mappings)
@@ -33,7 +21,7 @@ static const char *heap_left_out(const struct objects *objects, const struct map
 	if (objects->domains & COLLECTOR_MALLOC)
 		return NULL;
 	for (size_t i = 0; i < mappings->used_nr; i++)
-		if (has_heap(mappings_used(mappings, i)))
+		if (object_has_heap(mappings_used(mappings, i)))
 			return mappings_used(mappings, i)->path;
 	return NULL;
 }

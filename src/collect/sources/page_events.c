@@ -14,7 +14,8 @@
 #include "process/pagemap.h"
 #include "process/proc.h"
 
-static int open_fault_event(pid_t tid, int cpu)
+/* of_children: processes that the thread starts have the event, too, and not only threads. */
+static int open_fault_event(pid_t tid, int cpu, bool of_children)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
@@ -22,15 +23,16 @@ static int open_fault_event(pid_t tid, int cpu)
 		.config = PERF_COUNT_SW_PAGE_FAULTS,
 		.sample_period = 1,
 		.inherit = tid >= 0,
+		.inherit_thread = tid >= 0 && !of_children,
 	};
 	int fd = syscall(SYS_perf_event_open, &attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 	return fd < 0 ? -errno : fd;
 }
 
-static int open_event(struct page_events *events, pid_t tid, int cpu, int program_fd)
+static int open_event(struct page_events *events, pid_t tid, int cpu, bool of_children, int program_fd)
 {
-	int fd = open_fault_event(tid, cpu), err;
+	int fd = open_fault_event(tid, cpu, of_children), err;
 
 	if (fd < 0)
 		return fd;
@@ -44,6 +46,7 @@ static int open_event(struct page_events *events, pid_t tid, int cpu, int progra
 struct seen_threads {
 	uint64_t *tid;
 	size_t tid_nr, tid_alloc;
+	bool of_children; /* open_fault_event() */
 };
 
 /* Opens the events of the threads that have none. Returns how many threads there were, or a negative errno. */
@@ -57,7 +60,7 @@ static int open_new_threads(struct page_events *events, pid_t pid, int program_f
 	while (!err && (tid = proc_next_thread(dir))) {
 		if (known_nr && bsearch(&tid, seen->tid, known_nr, sizeof(tid), array_by_number))
 			continue;
-		err = open_event(events, tid, -1, program_fd);
+		err = open_event(events, tid, -1, seen->of_children, program_fd);
 		if (err == -ESRCH) /* the thread has ended */
 			err = 0;
 		err = err ?: array_push(seen, tid, tid);
@@ -67,9 +70,9 @@ static int open_new_threads(struct page_events *events, pid_t pid, int program_f
 	return err ?: (int)(seen->tid_nr - known_nr);
 }
 
-int page_events_open(struct page_events *events, pid_t pid, int program_fd)
+int page_events_open(struct page_events *events, pid_t pid, bool of_children, int program_fd)
 {
-	struct seen_threads seen = {};
+	struct seen_threads seen = { .of_children = of_children };
 	int nr;
 
 	do {
@@ -87,7 +90,7 @@ int page_events_open_all(struct page_events *events, int program_fd)
 	int nr = libbpf_num_possible_cpus(), err = 0;
 
 	for (int cpu = 0; cpu < nr && !err; cpu++) {
-		err = open_event(events, -1, cpu, program_fd);
+		err = open_event(events, -1, cpu, false, program_fd);
 		if (err == -ENODEV)
 			err = 0;
 	}
@@ -97,7 +100,7 @@ int page_events_open_all(struct page_events *events, int program_fd)
 int trial_page_events(void)
 {
 	struct page_runs runs = {};
-	int fd = open_fault_event(0, -1), err;
+	int fd = open_fault_event(0, -1, true), err;
 
 	if (fd < 0)
 		return fd;

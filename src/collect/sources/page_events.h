@@ -7,6 +7,7 @@
  * the threads and children that it starts. Other processes pay nothing then.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -16,8 +17,11 @@ struct page_events {
 	size_t fd_nr, fd_alloc;
 };
 
-/* Opens the events of all threads of a process. A thread that begins meanwhile may get two, of which the second changes nothing. 0 or a negative errno. */
-int page_events_open(struct page_events *events, pid_t pid, int program_fd);
+/*
+ * Opens the events of all threads of a process. of_children: its children inherit them, as its threads do. A thread that
+ * begins meanwhile may get two, of which the second changes nothing. 0 or a negative errno.
+ */
+int page_events_open(struct page_events *events, pid_t pid, bool of_children, int program_fd);
 
 /* Opens the events of every process. 0 or a negative errno. */
 int page_events_open_all(struct page_events *events, int program_fd);

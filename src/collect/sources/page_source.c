@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
+#include "collect/probe/late_programs.h"
 #include "collect/build/build_metadata.h"
 #include "collect/recording/map_shares.h"
 #include "collect/sources/block_sources.h"
@@ -23,7 +24,14 @@ struct page_state {
 	uint64_t files_bytes, shared_bytes; /* resident beside them */
 	uint64_t image, exec_cnt;  /* at the last pass; image 0: none yet */
 	uint32_t shift;		   /* struct all_pages */
+	bool is_unseen;		   /* nothing else sees the process */
+	bool is_left;		   /* something does now; the snapshots of the last pass are still of its pages */
 };
+
+static bool pages_are_used(const struct target *target)
+{
+	return target->pages.state && !target->pages.state->is_left;
+}
 
 /* ---- the recording ---- */
 
@@ -38,9 +46,19 @@ static int choose_samples(struct collector_options *options, struct all_pages *p
 	return 0;
 }
 
+/* One page in eight. Its cost is not measured, so a budget must be above what it can be. */
+static void choose_unseen(struct collector_options *options, struct all_pages *pages)
+{
+	bool fits = !options->max_overhead || options->max_overhead >= COLLECTOR_PAGES_OVERHEAD;
+
+	options->unseen_pages &= fits && !options->min_size && !options->max_size && !options->injects && !pages->is_wanted;
+	if (options->unseen_pages)
+		pages->shift = 3;
+}
+
 static int choose_pages(struct collector *collector, struct reason *why)
 {
-	const struct collector_options *options = &collector->options;
+	struct collector_options *options = &collector->options;
 	const struct {
 		bool is_given;
 		const char *name;
@@ -59,7 +77,8 @@ static int choose_pages(struct collector *collector, struct reason *why)
 	for (size_t i = 0; i < ARRAY_SIZE(others) && pages->is_wanted; i++)
 		if (others[i].is_given)
 			return reason_set(why, -EINVAL, "--domain pages goes without %s", others[i].name);
-	return pages->is_wanted && options->sample_bytes ? choose_samples(&collector->options, pages, why) : 0;
+	choose_unseen(options, pages);
+	return pages->is_wanted && options->sample_bytes ? choose_samples(options, pages, why) : 0;
 }
 
 static int configure_pages(struct collector *collector, struct allocsnap_bpf *bpf)
@@ -68,12 +87,32 @@ static int configure_pages(struct collector *collector, struct allocsnap_bpf *bp
 	bpf_program__set_autoload(bpf->progs.page_room_found, collector->sources->pages.is_wanted);
 	bpf->rodata->pages_since_ns = monotonic_now_ns();
 	bpf->rodata->pages_shift = collector->sources->pages.shift;
+	bpf->rodata->pages_of_all = collector->sources->pages.is_wanted;
 	return 0;
 }
 
-static int page_program(const struct collector *collector)
+/* A descriptor, or a negative errno. */
+static int page_program(struct collector *collector)
 {
-	return bpf_program__fd(collector->bpf->progs.page_fault);
+	const struct bpf_program *program;
+	int err = late_programs_find(&collector->late, collector->bpf, LATE_PAGE_FAULT, &program);
+
+	return err ?: bpf_program__fd(program);
+}
+
+static int hear_of_room(struct collector *collector)
+{
+	struct all_pages *pages = &collector->sources->pages;
+	const struct bpf_program *program;
+	int err;
+
+	if (pages->room)
+		return 0;
+	err = late_programs_find(&collector->late, collector->bpf, LATE_PAGE_ROOM, &program);
+	if (err)
+		return err;
+	pages->room = bpf_program__attach(program);
+	return pages->room ? 0 : -errno;
 }
 
 static int open_pages(struct collector *collector, struct reason *why)
@@ -83,35 +122,179 @@ static int open_pages(struct collector *collector, struct reason *why)
 
 	if (pages->is_wanted && collector->options.system_wide)
 		err = page_events_open_all(&pages->events, page_program(collector));
-	if (pages->is_wanted && !err) {
-		collector->bpf->links.page_room_found = bpf_program__attach(collector->bpf->progs.page_room_found);
-		err = collector->bpf->links.page_room_found ? 0 : -errno;
-	}
+	if (pages->is_wanted)
+		err = err ?: hear_of_room(collector);
 	return err ? reason_set(why, err, "cannot watch page faults: %s", strerror(-err)) : 0;
 }
 
 static void close_pages(struct collector *collector)
 {
 	page_events_close(&collector->sources->pages.events);
+	bpf_link__destroy(collector->sources->pages.room);
+}
+
+static bool loads_pages_later(const struct collector *collector)
+{
+	return collector->options.unseen_pages;
 }
 
 /* ---- a process ---- */
 
-/* A child has its parent's events. */
-static int attach_pages(struct collector *collector, struct target *target, struct reason *why)
+static void end_pages(struct collector *collector, struct target *target)
 {
 	struct page_state *state = target->pages.state;
-	int err = 0;
 
-	if (!collector->sources->pages.is_wanted || state)
-		return 0;
-	state = target->pages.state = calloc(1, sizeof(*state));
+	(void)collector;
+	if (!state)
+		return;
+	page_events_close(&state->events);
+	page_runs_release(&state->older);
+	page_runs_release(&state->resident);
+	free(state);
+	target->pages.state = NULL;
+}
+
+/* has_own: its events are its own, and not its parent's or every process's. */
+static int begin_page_state(struct collector *collector, struct target *target, bool has_own, struct reason *why)
+{
+	struct page_state *state = target->pages.state = calloc(1, sizeof(*state));
+	int program_fd = page_program(collector), err = program_fd < 0 ? program_fd : 0;
+
 	if (!state)
 		return -ENOMEM;
 	state->shift = collector->sources->pages.shift;
-	if (!collector->options.system_wide && !target->now.account.parent)
-		err = page_events_open(&state->events, target->identity.pid, page_program(collector));
+	if (has_own)
+		err = err ?: page_events_open(&state->events, target->identity.pid, !collector->options.unseen_pages, program_fd);
 	return err ? reason_set(why, err, "cannot watch page faults of process %d: %s", target->identity.pid, strerror(-err)) : 0;
+}
+
+/* ---- a process that nothing else sees ---- */
+
+#define JUDGE_AFTER_NS (SECOND_NS / 5)
+
+static bool is_seen_otherwise(const struct target *target)
+{
+	const struct mappings *mappings = &target->mappings;
+
+	for (const struct block_source *const *source = block_sources; *source; source++)
+		if (*source != &page_source && (*source)->is_used && (*source)->is_used(target))
+			return true;
+	return array_any(mappings->used_nr, i, object_has_heap(mappings_used(mappings, i)));
+}
+
+static void set_pages_image(struct collector *collector, const struct target *target, uint64_t image)
+{
+	__atomic_store_n(&collector->targets.accounts.process[target->slot].pages_image, image, __ATOMIC_SEQ_CST);
+}
+
+/* The list of older pages is read last, so that a page that comes meanwhile has an event or is in the list. */
+static int begin_unseen(struct collector *collector, struct target *target, struct reason *why)
+{
+	const struct process *account = account_of(&collector->targets, target->slot);
+	int err = hear_of_room(collector);
+
+	err = err ? reason_set(why, err, "cannot watch page faults: %s", strerror(-err)) :
+		    begin_page_state(collector, target, true, why);
+	if (!err) {
+		target->pages.state->is_unseen = true;
+		set_pages_image(collector, target, target->now.account.image ?: account->image);
+	}
+	if (!err && account->is_open)
+		err = page_runs_read(target->identity.pid, &target->pages.state->older);
+	if (err) {
+		set_pages_image(collector, target, 0);
+		end_pages(collector, target);
+	}
+	return err;
+}
+
+/* Another source sees it now: its pages are forgotten, as pages and blocks are the same memory. */
+static int leave_unseen(struct collector *collector, struct target *target)
+{
+	int err;
+
+	set_pages_image(collector, target, 0);
+	page_events_close(&target->pages.state->events);
+	target->pages.state->is_left = true;
+	err = clear_target_traces(collector, target);
+	if (!err) {
+		gone_add(&collector->totals.gone, &target->now.account);
+		target->now.account = *account_of(&collector->targets, target->slot);
+	}
+	return err == -ESRCH ? 0 : err;
+}
+
+static void note_refusal(struct collector *collector, const struct target *target, const struct reason *why, int err)
+{
+	if (!collector->sources->pages.is_refusal_noted && err != -ESRCH)
+		notes_add(&collector->notes, "%s (PID %d): nothing sees its memory, and its pages are not recorded: %s; further such "
+			  "processes are not named", target->identity.comm, target->identity.pid, *why->text ? why->text : strerror(-err));
+	collector->sources->pages.is_refusal_noted |= err != -ESRCH;
+}
+
+/* A process that runs already is judged at once; then its recording depends on it. */
+static int attach_unseen(struct collector *collector, struct target *target, struct reason *why)
+{
+	bool is_seen = is_seen_otherwise(target), is_own = !target->now.account.memory_of;
+
+	if (is_seen && pages_are_used(target))
+		return leave_unseen(collector, target);
+	target->pages.judge_ns = 0;
+	if (is_seen || target->pages.state || !is_own)
+		return 0;
+	if (!collector->options.system_wide)
+		return begin_unseen(collector, target, why);
+	target->pages.judge_ns = monotonic_now_ns() + JUDGE_AFTER_NS;
+	return 0;
+}
+
+/* Returns when to look again, in ns. */
+static uint64_t judge_unseen(struct collector *collector, struct target *target)
+{
+	struct target_pages *pages = &target->pages;
+	uint64_t now_ns = monotonic_now_ns();
+	struct reason why = {};
+	int err;
+
+	if (target->life.has_ended || target->slot == ACCOUNT_NONE)
+		return UINT64_MAX;
+	if (pages_are_used(target) && is_seen_otherwise(target))
+		leave_unseen(collector, target);
+	if (!pages->judge_ns)
+		return UINT64_MAX;
+	if (now_ns < pages->judge_ns)
+		return pages->judge_ns - now_ns;
+	pages->judge_ns = 0;
+	err = is_seen_otherwise(target) ? 0 : begin_unseen(collector, target, &why);
+	if (err)
+		note_refusal(collector, target, &why, err);
+	return UINT64_MAX;
+}
+
+static uint64_t judge_all_unseen(struct collector *collector)
+{
+	uint64_t least_ns = UINT64_MAX;
+
+	for (size_t i = 0; i < collector->targets.target_nr && collector->options.unseen_pages; i++) {
+		uint64_t wait_ns = judge_unseen(collector, collector->targets.target[i]);
+
+		least_ns = wait_ns < least_ns ? wait_ns : least_ns;
+	}
+	return least_ns;
+}
+
+/* ---- any process ---- */
+
+/* A child has its parent's events. */
+static int attach_pages(struct collector *collector, struct target *target, struct reason *why)
+{
+	bool has_own = !collector->options.system_wide && !target->now.account.parent;
+
+	if (collector->options.unseen_pages)
+		return attach_unseen(collector, target, why);
+	if (!collector->sources->pages.is_wanted || target->pages.state)
+		return 0;
+	return begin_page_state(collector, target, has_own, why);
 }
 
 /* Called before the account opens, if the process runs already. */
@@ -126,24 +309,13 @@ static int read_older_pages(struct collector *collector, const struct target *ta
 	return err ? reason_set(why, err, "cannot read the pages of process %d: %s", target->identity.pid, strerror(-err)) : 0;
 }
 
+/* The next program may be seen otherwise. */
 static void forget_older_pages(struct target *target)
 {
-	if (target->pages.state)
+	if (target->pages.state && target->pages.state->is_unseen)
+		end_pages(NULL, target);
+	else if (target->pages.state)
 		page_runs_release(&target->pages.state->older);
-}
-
-static void end_pages(struct collector *collector, struct target *target)
-{
-	struct page_state *state = target->pages.state;
-
-	(void)collector;
-	if (!state)
-		return;
-	page_events_close(&state->events);
-	page_runs_release(&state->older);
-	page_runs_release(&state->resident);
-	free(state);
-	target->pages.state = NULL;
 }
 
 /* ---- a pass ---- */
@@ -162,9 +334,14 @@ static void read_pages_of(struct page_state *state, const struct target *target)
 
 static void read_resident_pages(struct collector *collector)
 {
-	for (size_t i = 0; i < collector->targets.target_nr; i++)
-		if (collector->targets.target[i]->pages.state)
-			read_pages_of(collector->targets.target[i]->pages.state, collector->targets.target[i]);
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		struct target *target = collector->targets.target[i];
+
+		if (pages_are_used(target))
+			read_pages_of(target->pages.state, target);
+		else
+			end_pages(collector, target);
+	}
 }
 
 /* The leaves of all images, by image and number. */
@@ -317,7 +494,7 @@ static int join_pages(struct collector *collector)
 	int fd = bpf_map__fd(collector->bpf->maps.page_leaves), err;
 	struct leaves leaves = {};
 
-	if (!collector->sources->pages.is_wanted)
+	if (!collector->sources->pages.room)
 		return 0;
 	err = read_leaves(fd, &leaves);
 	for (size_t i = 0; i < collector->targets.target_nr && !err; i++)
@@ -332,15 +509,20 @@ static int join_pages(struct collector *collector)
 
 /* ---- a snapshot ---- */
 
-static bool pages_are_used(const struct target *target)
+static bool pages_hide_heap(const struct target *target)
 {
-	return target->pages.state;
+	return pages_are_used(target) && target->pages.state->is_unseen;
+}
+
+static bool name_page_rate(const struct target *target)
+{
+	return target->pages.state && target->pages.state->shift;
 }
 
 static bool pages_are_samples(const struct target *target, const struct settings *settings)
 {
 	(void)settings;
-	return target->pages.state && target->pages.state->shift;
+	return name_page_rate(target);
 }
 
 /* How it is known what is resident; render/page_facts.c has words for each. */
@@ -353,6 +535,7 @@ static const char *name_scan(const struct page_state *state, const struct target
 
 static int describe_pages(struct snapshot_builder *builder, const struct target *target, const struct settings *settings)
 {
+	const char *why = sources_why_unused(target) ?: "no file that it maps defines malloc or another known allocator function";
 	static const char *const key[] = {
 #define X(name) "pages_" #name "_bytes",
 		PAGE_SUMS(X)
@@ -366,11 +549,13 @@ static int describe_pages(struct snapshot_builder *builder, const struct target 
 	int err;
 
 	(void)settings;
-	if (!state)
+	if (!state || (state->is_left && state->image != target->drained.account.image))
 		return 0;
 	err = snapshot_builder__domain_name(builder, DOMAIN_PAGES, "pages") ?:
 	      snapshot_builder__metadata(builder, "pages_by", "faults") ?:
 	      snapshot_builder__metadata(builder, "pages_scan", name_scan(state, target));
+	if (!err && state->is_unseen)
+		err = snapshot_builder__metadata(builder, "pages_why", why);
 	for (size_t i = 0; i < ARRAY_SIZE(key) && !err && state->resident.run_nr; i++)
 		err = describe_numbers(builder, &(struct number){ key[i], ((const uint64_t *)&state->sums)[i] }, 1);
 	if (!err && state->shift)
@@ -385,13 +570,17 @@ const struct block_source page_source = {
 	.configure = configure_pages,
 	.open = open_pages,
 	.close = close_pages,
+	.loads_later = loads_pages_later,
 	.attach = attach_pages,
 	.check = read_older_pages,
 	.forget_program = forget_older_pages,
 	.end = end_pages,
+	.keep_cost = judge_all_unseen,
 	.before_cut = read_resident_pages,
 	.after_read = join_pages,
 	.is_used = pages_are_used,
+	.hides_heap = pages_hide_heap,
+	.names_rate = name_page_rate,
 	.is_estimated = pages_are_samples,
 	.describe = describe_pages,
 };

@@ -16,11 +16,21 @@
 
 #include "collect/sources/page_events.h"
 
+/*
+ * `record` without --domain has the pages, as samples, of the processes that nothing else sees (options.unseen_pages). They
+ * are judged when they have mapped no code for a while, since a program that starts has not mapped its allocator yet. When
+ * another source sees such a process later, its pages end, and its account begins anew.
+ */
+
+struct bpf_link;
+
 /* The state of all processes. */
 struct all_pages {
-	bool is_wanted;
+	bool is_wanted; /* of every process */
 	uint32_t shift; /* of units of which one page is recorded (page_types.h); 0: every page is */
 	struct page_events events; /* where every process is recorded */
+	struct bpf_link *room;	   /* the program that hears of room for mappings; NULL: no pages are recorded so far */
+	bool is_refusal_noted;
 };
 
 #endif

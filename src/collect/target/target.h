@@ -123,6 +123,7 @@ struct target_heap_books {
 struct page_state;
 struct target_pages {
 	struct page_state *state; /* the source's; NULL: pages are not recorded */
+	uint64_t judge_ns; /* CLOCK_MONOTONIC when to judge whether nothing else sees it; 0: it was judged */
 };
 
 /* Go's heap, of which its runtime keeps a profile (sources/go_source.c). */
