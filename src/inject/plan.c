@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
+#include "base/signals.h"
 #include "base/units.h"
 #include "exact/books.h"
 #include "inject/found_samplers.h"
@@ -611,15 +611,6 @@ static int plan_file(struct planning *planning, const struct maps_line *line)
 
 /* ---- the whole ---- */
 
-/* The caller has blocked these, and will read them when the plan has ended. */
-static bool must_end_plan(void)
-{
-	sigset_t pending;
-
-	return !sigpending(&pending) &&
-	       (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT) || sigismember(&pending, SIGHUP));
-}
-
 static bool is_injected(const struct maps_line *line)
 {
 	return !strncmp(line->path, "/memfd:" INJECT_FILE_NAME, strlen("/memfd:" INJECT_FILE_NAME)) ||
@@ -635,8 +626,8 @@ static int plan_each_file(struct planning *planning, const struct maps_line *con
 	for (size_t i = 0; i < nr && !err; i++)
 		err = check_target_library(file[i]->path, planning->why);
 	for (size_t i = 0; i < nr && !err; i++)
-		err = must_end_plan() ? -EINTR : is_injected(file[i]) ? 0 : plan_file(planning, file[i]);
-	return err && must_end_plan() ? reason_set(planning->why, -EINTR, "a signal asked allocsnap to end") : err;
+		err = is_told_to_end() ? -EINTR : is_injected(file[i]) ? 0 : plan_file(planning, file[i]);
+	return err && is_told_to_end() ? reason_set(planning->why, -EINTR, "a signal asked allocsnap to end") : err;
 }
 
 static int plan_files(struct planning *planning)
@@ -647,7 +638,7 @@ static int plan_files(struct planning *planning)
 
 	if (err)
 		return err;
-	sandbox__limit(planning->sandbox, READ_CPU_NS, must_end_plan);
+	sandbox__limit(planning->sandbox, READ_CPU_NS, is_told_to_end);
 	err = plan_each_file(planning, file, nr);
 	sandbox__limit(planning->sandbox, UINT64_MAX, NULL);
 	free(file);

@@ -13,6 +13,7 @@
  * errno, with a line in *why.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -22,10 +23,20 @@ struct java_loader;
 struct java_loader *java_loader__open(void); /* NULL and errno */
 void java_loader__close(struct java_loader *loader); /* NULL is allowed */
 
-/* interval: mean distance of samples in bytes, below 2^31. The caller closes *ret_fd. */
-int java_loader__load(struct java_loader *loader, pid_t pid, uint64_t interval, int *ret_fd, uint32_t *ret_version, struct reason *why);
+/*
+ * Asks a process: to load the agent, interval being the mean distance of samples in bytes, below 2^31; or, with the interval 0,
+ * to collect its whole heap, while which the program stands still. -EAGAIN: another order has no answer yet.
+ */
+int java_loader__ask(struct java_loader *loader, pid_t pid, uint64_t interval, struct reason *why);
 
-/* Lets it collect its whole heap: the program stands still meanwhile. */
-int java_loader__collect(struct java_loader *loader, pid_t pid, struct reason *why);
+struct java_answer {
+	int fd; /* the memory file, which the caller closes; -1: it was asked to collect its heap */
+	uint32_t version;
+	bool keeps_young; /* as in struct jvm: the agent does not know which collections are of the whole heap */
+	int64_t ahead_ns; /* of its CLOCK_MONOTONIC */
+};
+
+/* The answer of that process. -EAGAIN: it has not come yet. It need not be taken. */
+int java_loader__take(struct java_loader *loader, pid_t pid, struct java_answer *ret, struct reason *why);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -54,6 +55,21 @@ int jvm_open_tmp(const struct jvm *jvm, struct reason *why)
 		return fd;
 	close(fd);
 	return reason_set(why, -ENOTSUP, "other users could exchange files in its /tmp (no sticky bit, or another owner)");
+}
+
+/*
+ * The file is its user's from the begin: in a user namespace root may own nothing, and cannot give away what is not made yet. The kernel
+ * takes the rights over files away with the user, and gives them back.
+ */
+int jvm_create_file(const struct jvm *jvm, int tmp_fd, const char *name, mode_t mode)
+{
+	uid_t uid = setfsuid(jvm->uid);
+	gid_t gid = setfsgid(jvm->gid);
+	int fd = openat(tmp_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode), err = -errno;
+
+	setfsgid(gid);
+	setfsuid(uid);
+	return fd < 0 ? err : fd;
 }
 
 /* ---- the connection, made by a helper that has become the user of the process ---- */
@@ -132,37 +148,29 @@ static int connect_to_jvm(const struct jvm *jvm, int tmp_fd, uint64_t until_ns)
 
 /* ---- making it listen ---- */
 
-/* It prints its threads at a SIGQUIT, unless there is this file of its own user. *ret_is_made: it is ours to remove. */
+/* It prints its threads at a SIGQUIT, unless there is this file of its own user. One may have been left there. */
 static int make_attach_file(const struct jvm *jvm, int tmp_fd, const char *name, bool *ret_is_made, struct reason *why)
 {
-	int fd = openat(tmp_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600), err;
+	int fd = jvm_create_file(jvm, tmp_fd, name, 0600);
 	struct stat st;
 
-	if (fd < 0 && errno == EEXIST && !fstatat(tmp_fd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) && st.st_uid == jvm->uid)
+	*ret_is_made = fd >= 0;
+	if (fd >= 0)
+		return close(fd);
+	if (fd == -EEXIST && !fstatat(tmp_fd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) && st.st_uid == jvm->uid)
 		return 0;
-	if (fd < 0)
-		return reason_set(why, -errno, "/tmp/%s cannot be made: %s", name, strerror(errno));
-	err = fchown(fd, jvm->uid, jvm->gid) ? -errno : 0;
-	close(fd);
-	*ret_is_made = true;
-	return err ? reason_set(why, err, "/tmp/%s cannot be given to its user: %s", name, strerror(-err)) : 0;
+	return reason_set(why, fd, "/tmp/%s cannot be made in its file system: %s", name, strerror(-fd));
 }
 
-/* The PID may belong to another process by now: what was looked at is looked at again, once the process is held. */
+/* All is looked at again: the flags of HotSpot, and the thread that gets the signal. */
 static int send_quit(const struct jvm *jvm, struct reason *why)
 {
-	int fd = syscall(SYS_pidfd_open, jvm->pid, 0), err;
 	struct jvm now = {};
+	int err = jvm_look(jvm->pid, &now, why) ?: jvm_check_attach(&now, why) ?: jvm_check_signal(&now, why);
 
-	if (fd < 0)
-		return reason_set(why, -errno, "it has ended");
-	err = jvm_look(jvm->pid, &now, why) ?: jvm_check_attach(&now, why) ?: jvm_check_signal(&now, why);
-	if (!err && now.own_pid != jvm->own_pid)
-		err = reason_set(why, -ESRCH, "it has ended");
-	if (!err && syscall(SYS_pidfd_send_signal, fd, SIGQUIT, NULL, 0))
-		err = reason_set(why, -errno, "no signal can be sent to it: %s", strerror(errno));
-	close(fd);
-	return err;
+	if (!err && (now.own_pid != jvm->own_pid || now.quit_thread != jvm->quit_thread))
+		err = reason_set(why, -ESRCH, "it has ended, or another program has begun in it");
+	return err ?: jvm_send_quit(&now, why);
 }
 
 static int wait_until_it_listens(const struct jvm *jvm, int tmp_fd, uint64_t until_ns, struct reason *why)
@@ -170,8 +178,8 @@ static int wait_until_it_listens(const struct jvm *jvm, int tmp_fd, uint64_t unt
 	int fd;
 
 	while ((fd = connect_to_jvm(jvm, tmp_fd, until_ns)) == -ENOENT || fd == -ECONNREFUSED) {
-		if (kill(jvm->pid, 0) && errno == ESRCH)
-			return reason_set(why, -ESRCH, "it has ended");
+		if (!jvm_is_there(jvm))
+			return reason_set(why, -ESRCH, "it has ended, or another program has begun in it");
 		if (monotonic_now_ns() >= until_ns)
 			return reason_set(why, -ETIMEDOUT, "it does not answer: it was asked to listen by SIGQUIT, and does not");
 		poll(NULL, 0, LOOK_AGAIN_MS);
@@ -190,7 +198,7 @@ static int begin_to_talk(const struct jvm *jvm, int tmp_fd, uint64_t until_ns, s
 	snprintf(name, sizeof(name), ".attach_pid%d", jvm->own_pid);
 	err = make_attach_file(jvm, tmp_fd, name, &is_made, why) ?: send_quit(jvm, why);
 	fd = err ?: wait_until_it_listens(jvm, tmp_fd, until_ns, why);
-	if (is_made)
+	if (is_made || fd >= 0) /* one that was left there is of no use any more */
 		unlinkat(tmp_fd, name, 0);
 	return fd;
 }

@@ -9,7 +9,7 @@
  *
  * /tmp is the one of the process, in its mount namespace, and N its number in its PID namespace. It takes connections of its
  * own user only: a helper with that user and group makes the connection, and hands it over. SIGQUIT is sent only when
- * jvm_check_attach() allows it: it ends a process that does not catch it. Time and the length of the answer are limited.
+ * jvm_check_signal() allows it, and to a thread that has ended where another program has begun: it ends a process that does not catch it. Time and the length of the answer are limited.
  *
  * Needs the rights of root. Functions return 0 or a negative errno, with a line in *why.
  */
@@ -32,6 +32,9 @@ struct jvm_command {
  * negative errno.
  */
 int jvm_open_tmp(const struct jvm *jvm, struct reason *why);
+
+/* A new file there, to write, of the process's user. A descriptor, or a negative errno. */
+int jvm_create_file(const struct jvm *jvm, int tmp_fd, const char *name, mode_t mode);
 
 /* *ret: the answer behind its first line, a text, which the caller frees. -EPROTO: the command has failed, as *why says. */
 int jvm_ask(const struct jvm *jvm, int tmp_fd, const struct jvm_command *command, char **ret, struct reason *why);

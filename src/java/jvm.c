@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "java/jvm.h"
 
+#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <signal.h>
@@ -8,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/reason.h"
@@ -174,6 +177,7 @@ struct vm_type {
 #define ENTRIES_MAX 16384
 #define FLAGS_MAX 8192
 #define FLAG_BYTES_MAX 256
+#define AGE_MOST 15 /* collections that HotSpot counts for an object */
 
 struct description {
 	uint64_t flags, flag_nr; /* addresses of both */
@@ -234,26 +238,24 @@ static void read_types(const struct image *image, uint64_t at, struct descriptio
 	}
 }
 
-/* Whether a flag that is a bool is set; *ret_is_there: there is one of that name. */
-static bool is_flag_set(const struct image *image, const struct description *description, const char *name, bool *ret_is_there)
+/* The value of a flag, of so many bytes. -ENOENT: there is no flag of that name. */
+static int read_flag(const struct image *image, const struct description *description, const char *name, void *ret, size_t bytes)
 {
-	uint8_t flag[FLAG_BYTES_MAX], is_set = 0;
 	uint64_t flags, nr, text, value;
+	uint8_t flag[FLAG_BYTES_MAX];
 
 	if (read_jvm(image->pid, description->flags, &flags, sizeof(flags)) ||
 	    read_jvm(image->pid, description->flag_nr, &nr, sizeof(nr)))
-		return false;
+		return -EFAULT;
 	for (uint64_t i = 0; i < nr && i < FLAGS_MAX; i++) {
 		if (read_jvm(image->pid, flags + i * description->flag_bytes, flag, description->flag_bytes))
-			return false;
+			return -EFAULT;
 		memcpy(&text, flag + description->name_offset, sizeof(text));
 		memcpy(&value, flag + description->value_offset, sizeof(value));
-		if (!is_jvm_text(image->pid, text, name))
-			continue;
-		*ret_is_there = !read_jvm(image->pid, value, &is_set, sizeof(is_set));
-		return is_set;
+		if (is_jvm_text(image->pid, text, name))
+			return read_jvm(image->pid, value, ret, bytes);
 	}
-	return false;
+	return -ENOENT;
 }
 
 static bool is_description_whole(const struct description *description)
@@ -269,7 +271,8 @@ static int read_description(const struct image *image, struct jvm *ret)
 {
 	uint64_t fields = value_of_symbol(image, "gHotSpotVMStructs"), types = value_of_symbol(image, "gHotSpotVMTypes");
 	struct description description = {};
-	bool has_agents = false, has_attach = false;
+	uint8_t allows_agents, refuses_attach;
+	uint64_t young_for;
 	uint32_t version;
 
 	if (!fields || !types || value_of_symbol(image, "gHotSpotVMStructEntryArrayStride") != sizeof(struct vm_field) ||
@@ -279,19 +282,26 @@ static int read_description(const struct image *image, struct jvm *ret)
 	read_types(image, types, &description);
 	if (!is_description_whole(&description))
 		return 0;
-	ret->refuses_agents = !is_flag_set(image, &description, "EnableDynamicAgentLoading", &has_agents);
-	ret->refuses_attach = is_flag_set(image, &description, "DisableAttachMechanism", &has_attach);
-	if (has_agents && has_attach && !read_jvm(image->pid, description.major, &version, sizeof(version)))
+	if (!read_flag(image, &description, "DisableAttachMechanism", &refuses_attach, sizeof(refuses_attach)))
+		ret->refuses_attach = refuses_attach;
+	else
+		return 0;
+	if (!read_flag(image, &description, "EnableDynamicAgentLoading", &allows_agents, sizeof(allows_agents)) &&
+	    !read_flag(image, &description, "MaxTenuringThreshold", &young_for, sizeof(young_for)) &&
+	    !read_jvm(image->pid, description.major, &version, sizeof(version))) {
+		ret->refuses_agents = !allows_agents;
+		ret->keeps_young = young_for > AGE_MOST;
 		ret->version = version;
+	}
 	return 0;
 }
 
 /* ---- what the kernel says of it ---- */
 
-/* Fields of a line of /proc/PID/status, from the given one on, up to most; the last ones if there are more. */
-static int read_status_numbers(pid_t pid, const char *field, int base, uint64_t *ret, int most)
+/* Fields of a line of this file, from the given one on, up to most; the last ones if there are more. */
+static int read_status_numbers(pid_t pid, const char *name, const char *field, int base, uint64_t *ret, int most)
 {
-	char *text = proc_read(pid, "status", NULL), *line = text;
+	char *text = proc_read(pid, name, NULL), *line = text;
 	size_t bytes = strlen(field);
 	int nr = 0;
 
@@ -312,22 +322,44 @@ static int read_status_numbers(pid_t pid, const char *field, int base, uint64_t 
 	return nr;
 }
 
+/*
+ * HotSpot blocks SIGQUIT in all its threads but one, in which it runs its own operations. A signal to that thread alone ends
+ * with it: all threads but one end before another program begins in a process, and the program keeps no thread's number.
+ */
+static pid_t find_quit_thread(pid_t pid)
+{
+	DIR *threads = proc_open_threads(pid);
+	pid_t tid = threads ? proc_next_thread(threads) : 0;
+	uint64_t blocked = 0;
+	char name[48];
+
+	for (; tid; tid = proc_next_thread(threads)) {
+		snprintf(name, sizeof(name), "task/%d/status", tid);
+		if (tid != pid && read_status_numbers(pid, name, "SigBlk", 16, &blocked, 1) == 1 && !(blocked >> (SIGQUIT - 1) & 1))
+			break;
+	}
+	if (threads)
+		closedir(threads);
+	return tid;
+}
+
 static int read_status(pid_t pid, struct jvm *ret, struct reason *why)
 {
 	uint64_t uid[4], gid[4], own[32], caught;
 	char *stat = proc_text(pid, "stat"), *state = stat ? strrchr(stat, ')') : NULL;
-	int own_nr = read_status_numbers(pid, "NSpid", 10, own, ARRAY_SIZE(own));
+	int own_nr = read_status_numbers(pid, "status", "NSpid", 10, own, ARRAY_SIZE(own));
 
 	ret->is_stopped = state && state[1] && strchr("Tt", state[2]);
 	free(stat);
-	if (own_nr < 1 || read_status_numbers(pid, "Uid", 10, uid, 4) != 4 || read_status_numbers(pid, "Gid", 10, gid, 4) != 4 ||
-	    read_status_numbers(pid, "SigCgt", 16, &caught, 1) != 1)
+	if (own_nr < 1 || read_status_numbers(pid, "status", "Uid", 10, uid, 4) != 4 || read_status_numbers(pid, "status", "Gid", 10, gid, 4) != 4 ||
+	    read_status_numbers(pid, "status", "SigCgt", 16, &caught, 1) != 1)
 		return reason_set(why, -ESRCH, "there is no such process");
 	ret->pid = pid;
 	ret->own_pid = own[own_nr - 1];
 	ret->uid = uid[1];
 	ret->gid = gid[1];
 	ret->catches_quit = caught >> (SIGQUIT - 1) & 1;
+	ret->quit_thread = find_quit_thread(pid);
 	return 0;
 }
 
@@ -348,6 +380,7 @@ int jvm_look(pid_t pid, struct jvm *ret, struct reason *why)
 
 	if (err)
 		return err;
+	*ret = jvm;
 	if (!find_library_in_maps(&image))
 		return reason_set(why, -ENOENT, "it runs no Java virtual machine (no libjvm.so)");
 	if (read_library(&image) || read_description(&image, &jvm))
@@ -361,7 +394,22 @@ int jvm_check_signal(const struct jvm *jvm, struct reason *why)
 {
 	if (!jvm->catches_quit)
 		return reason_set(why, -ENOTSUP, "it does not catch SIGQUIT, by which a tool begins to talk to it (it has just begun, or does without signals)");
+	if (!jvm->quit_thread)
+		return reason_set(why, -ENOTSUP, "none of its own threads takes SIGQUIT, by which a tool begins to talk to it");
 	return 0;
+}
+
+int jvm_send_quit(const struct jvm *jvm, struct reason *why)
+{
+	if (!syscall(SYS_tgkill, jvm->pid, jvm->quit_thread, SIGQUIT))
+		return 0;
+	return errno == ESRCH ? reason_set(why, -ESRCH, "it has ended, or another program has begun in it") :
+				reason_set(why, -errno, "no signal can be sent to it: %s", strerror(errno));
+}
+
+bool jvm_is_there(const struct jvm *jvm)
+{
+	return !syscall(SYS_tgkill, jvm->pid, jvm->quit_thread, 0) || errno != ESRCH;
 }
 
 int jvm_check_attach(const struct jvm *jvm, struct reason *why)

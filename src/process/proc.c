@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/cgroup_path.h"
+#include "base/clock.h"
 #include "base/units.h"
 #include "shared/bpf_types.h"
 
@@ -194,6 +195,31 @@ int proc_status(pid_t pid, const char *field, uint64_t *ret_value)
 		err = 0;
 	}
 	free(text);
+	return err;
+}
+
+/* The kernel shows the offsets for its children, "monotonic SECONDS NANOSECONDS". Without time namespaces it has no such file. */
+static int read_clock_offset(pid_t pid, int64_t *ret_ns)
+{
+	char *own = proc_link(pid, "ns/time"), *childrens = proc_link(pid, "ns/time_for_children"), *text = proc_text(pid, "timens_offsets");
+	bool is_known = own && childrens && text && !strcmp(own, childrens);
+	long long seconds = 0, ns = 0;
+
+	if (is_known && sscanf(text, "monotonic %lld %lld", &seconds, &ns) == 2)
+		*ret_ns = seconds * (int64_t)SECOND_NS + ns;
+	free(own);
+	free(childrens);
+	free(text);
+	return is_known ? 0 : -ENOTSUP;
+}
+
+int proc_clock_ahead(pid_t pid, int64_t *ret_ns)
+{
+	int64_t its = 0, ours = 0;
+	int err = read_clock_offset(pid, &its) ?: read_clock_offset(getpid(), &ours);
+
+	if (!err)
+		*ret_ns = its - ours;
 	return err;
 }
 

@@ -47,6 +47,12 @@ char *proc_cmdline(pid_t pid);
 /* A number from a "Name:\tvalue" line of /proc/PID/status. 0 or -ENOENT. */
 int proc_status(pid_t pid, const char *field, uint64_t *ret_value);
 
+/*
+ * How far its CLOCK_MONOTONIC is ahead of ours, in a time namespace. -ENOTSUP: one of us has made another namespace for its
+ * children, so it is not known.
+ */
+int proc_clock_ahead(pid_t pid, int64_t *ret_ns);
+
 /* The start time in clock ticks since boot. Together with the pid it identifies a process for good. 0 or -errno. */
 int proc_start_time(pid_t pid, uint64_t *ret_ticks);
 

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/reason.h"
+#include "base/signals.h"
 #include "base/terminal.h"
 #include "base/units.h"
 #include "collect.h"
@@ -296,14 +296,6 @@ static enum trigger trigger_in_pass(const struct recorder *recorder, const struc
 	if (view->is_empty)
 		return TRIGGER_NONE;
 	return trigger != TRIGGER_END ? trigger : due_get_trigger(recorder, view->pid);
-}
-
-/* Whether a signal to end has come that the loop has not read yet. */
-static bool is_told_to_end(void)
-{
-	sigset_t waiting;
-
-	return !sigpending(&waiting) && (sigismember(&waiting, SIGTERM) || sigismember(&waiting, SIGINT));
 }
 
 #define LAST_PASS_NS (60 * SECOND_NS) /* service managers wait for longer (TimeoutStopSec) */

@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
+#include "base/signals.h"
 #include "collect/build/build_metadata.h"
 #include "collect/build/resolve_tracebacks.h"
 #include "collect/sources/block_sources.h"
@@ -35,7 +36,8 @@ _Static_assert(JAVA_NODES <= 1 << NODE_BITS, "nodes have room in an id");
 
 struct java_recording {
 	struct java_samples *samples; /* NULL: the virtual machine is awaited, or was refused */
-	uint32_t version;
+	struct java_answer begun;
+	bool is_asked; /* it was asked to load the agent, and has not answered yet */
 	bool is_refused;
 	bool has_failed; /* what it writes could not be read */
 	uint64_t look_ns;
@@ -77,18 +79,30 @@ static void note_loaded(struct collector *collector, const struct target *target
 {
 	notes_add(&collector->notes, "process %d (%s): an agent in its Java %u takes samples of allocations; when the recording ends it does nothing "
 		  "any more, but its library stays mapped%s",
-		  target->identity.pid, target->identity.comm, target->java.state->version,
-		  target->java.state->version >= JAVA_WITH_WARNING ? ". This Java has printed a warning about it on its standard error" : "");
+		  target->identity.pid, target->identity.comm, target->java.state->begun.version,
+		  target->java.state->begun.version >= JAVA_WITH_WARNING ? ". This Java has printed a warning about it on its standard error" : "");
+	if (target->java.state->begun.keeps_young && !collector->options.java_collects)
+		notes_add(&collector->notes, "process %d (%s): its objects do not become old (-XX:MaxTenuringThreshold=16), so it is not known which "
+			  "of its collections are of the whole heap: only --java-gc shows what lives", target->identity.pid, target->identity.comm);
 }
 
-static int load_java_agent(struct collector *collector, struct target *target, struct reason *why)
+static int ask_for_agent(struct collector *collector, const struct target *target, struct reason *why)
+{
+	return java_loader__ask(collector->sources->java_loader, target->identity.pid, collector->options.sample_bytes ?: INTERVAL_DEFAULT, why);
+}
+
+/* -EAGAIN: it has not answered yet. */
+static int take_java_agent(struct collector *collector, struct target *target, struct reason *why)
 {
 	struct java_recording *state = target->java.state;
+	struct java_answer answer = {};
 	struct reason why_not = {};
-	int fd, err = java_loader__load(collector->sources->java_loader, target->identity.pid,
-					collector->options.sample_bytes ?: INTERVAL_DEFAULT, &fd, &state->version, &why_not);
+	int err = java_loader__take(collector->sources->java_loader, target->identity.pid, &answer, &why_not);
 
-	err = err ?: java_samples__open(fd, &state->samples, &why_not);
+	if (err == -EAGAIN)
+		return err;
+	state->begun = answer;
+	err = err ?: java_samples__open(answer.fd, &state->samples, &why_not);
 	if (err)
 		return reason_set(why, err, "process %d (%s): %s", target->identity.pid, target->identity.comm, why_not.text);
 	java_samples__renew(state->samples);
@@ -96,15 +110,28 @@ static int load_java_agent(struct collector *collector, struct target *target, s
 	return 0;
 }
 
+#define ANSWER_MS 10
+
 /* A program that is held, or that has begun meanwhile, is awaited until it runs a virtual machine that answers. */
 static int attach_java(struct collector *collector, struct target *target, struct reason *why)
 {
+	int err;
+
 	if (!(collector->options.domains & COLLECTOR_JAVA) || target->java.state)
 		return 0;
 	target->java.state = calloc(1, sizeof(*target->java.state));
 	if (!target->java.state)
 		return -ENOMEM;
-	return target->life.started_ns ? 0 : load_java_agent(collector, target, why);
+	if (target->life.started_ns)
+		return 0;
+	err = ask_for_agent(collector, target, why);
+	while (!err && (err = take_java_agent(collector, target, why)) == -EAGAIN) {
+		if (is_told_to_end())
+			return reason_set(why, -EINTR, "a signal asked allocsnap to end");
+		poll(NULL, 0, ANSWER_MS);
+		err = 0;
+	}
+	return err == -EAGAIN ? reason_set(why, -EBUSY, "another Java virtual machine has not answered yet") : err;
 }
 
 static void forget_java(struct target *target)
@@ -133,17 +160,20 @@ static void end_java(struct collector *collector, struct target *target)
 
 /* ---- meanwhile ---- */
 
-/* Nothing is sent to a virtual machine that has just begun, and does not catch the signal yet. */
+/* A virtual machine that has just begun does not catch the signal yet: nothing is sent to it, and what is read of it may be half there. */
 static void await_java(struct collector *collector, struct target *target)
 {
 	struct java_recording *state = target->java.state;
 	struct reason why = {};
-	struct jvm jvm;
-	int err = jvm_look(target->identity.pid, &jvm, &why);
+	struct jvm jvm = {};
+	int err = state->is_asked ? 0 : jvm_look(target->identity.pid, &jvm, &why);
 
-	if (err == -ENOENT || err == -ESRCH || (!err && !jvm.refuses_attach && !jvm.catches_quit))
+	if (err == -ENOENT || err == -ESRCH || (!state->is_asked && !jvm.refuses_attach && !jvm.catches_quit))
 		return;
-	err = err ?: load_java_agent(collector, target, &why);
+	err = err ?: state->is_asked ? take_java_agent(collector, target, &why) : ask_for_agent(collector, target, &why);
+	if (err == -EAGAIN)
+		return;
+	state->is_asked = !err && !state->samples;
 	state->is_refused = err;
 	if (err)
 		notes_add(&collector->notes, "%s: nothing of its Java is recorded", why.text);
@@ -181,13 +211,28 @@ static uint64_t keep_java(struct collector *collector)
 
 #define LOOK_NS (10 * SECOND_NS) /* the agent looks several times a second */
 
+/* Until it has collected, or a signal asks the recording to end. */
+static int await_collection(struct java_loader *loader, pid_t pid, struct reason *why)
+{
+	struct java_answer answer;
+	int err;
+
+	while ((err = java_loader__ask(loader, pid, 0, why)) == -EAGAIN && !is_told_to_end())
+		poll(NULL, 0, ANSWER_MS);
+	while (!err && (err = java_loader__take(loader, pid, &answer, why)) == -EAGAIN && !is_told_to_end()) {
+		poll(NULL, 0, ANSWER_MS);
+		err = 0;
+	}
+	return err == -EAGAIN ? reason_set(why, -EINTR, "a signal came before it had") : err;
+}
+
 /* An object that was born before, and is still there when the agent has looked, lives. */
 static void collect_java(struct collector *collector, struct target *target)
 {
 	struct java_recording *state = target->java.state;
 	uint64_t now_ns = monotonic_now_ns();
 	struct reason why = {};
-	int err = java_loader__collect(collector->sources->java_loader, target->identity.pid, &why) ?:
+	int err = await_collection(collector->sources->java_loader, target->identity.pid, &why) ?:
 		  java_samples__await_look(state->samples, monotonic_now_ns() + LOOK_NS);
 
 	if (!err) {
@@ -225,11 +270,22 @@ static uint64_t java_traceback_id(const struct java_pass *pass, uint32_t node)
 	return TRACEBACK_OF_BOOKS | pass->image << NODE_BITS | node;
 }
 
+static uint64_t our_time(const struct java_recording *state, uint64_t its_ns)
+{
+	return its_ns - state->begun.ahead_ns;
+}
+
+/* How many collections of the whole heap there were. */
+static uint64_t whole_collections(const struct java_recording *state)
+{
+	return state->forced_nr + (state->begun.keeps_young ? 0 : java_samples__head(state->samples)->whole_nr);
+}
+
 static bool is_judged(const struct java_recording *state, const struct java_sample *sample)
 {
 	const struct java_head *head = java_samples__head(state->samples);
 
-	return sample->survived && (sample->birth_ns < head->judged_ns || sample->birth_ns < state->forced_ns);
+	return sample->survived && ((!state->begun.keeps_young && sample->birth_ns < head->judged_ns) || our_time(state, sample->birth_ns) < state->forced_ns);
 }
 
 static void leave_out(struct java_pass *pass, const struct java_sample *sample, uint64_t nr)
@@ -247,11 +303,12 @@ static int join_sample(void *pass_, const struct java_sample *sample)
 {
 	struct java_pass *pass = pass_;
 	const struct collector_options *options = &pass->collector->options;
+	uint64_t birth_ns = our_time(pass->target->java.state, sample->birth_ns);
 	const struct block_key key = block_key_of(sample->slot + 1, pass->image, LAYER_POOL);
 	const struct block block = {
 		.size = sample->size,
 		.traceback = sample->node < JAVA_NODE_FIRST ? 0 : java_traceback_id(pass, sample->node),
-		.birth_ns = sample->birth_ns < pass->now_ns ? sample->birth_ns : pass->now_ns,
+		.birth_ns = birth_ns < pass->now_ns ? birth_ns : pass->now_ns,
 		.thread = sample->tid,
 		.domain = DOMAIN_JAVA,
 		.weight = sample->bytes,
@@ -413,10 +470,10 @@ static int describe_java(struct snapshot_builder *builder, const struct target *
 	const struct java_recording *state = target->java.state;
 	const struct java_head *head = state && state->samples ? java_samples__head(state->samples) : NULL;
 	const struct number number[] = {
-		{ "java_version", state ? state->version : 0 },
+		{ "java_version", state ? state->begun.version : 0 },
 		{ "sample_bytes", head ? head->interval : 0 },
 		{ "java_gc_count", head ? head->gc_nr : 0 },
-		{ "java_whole_gc_count", head ? head->whole_nr + state->forced_nr : 0 },
+		{ "java_whole_gc_count", head ? whole_collections(state) : 0 },
 		{ "java_sample_count", head ? head->taken : 0 },
 		{ "java_unjudged_count", state ? whole_objects(state->unjudged_nr) : 0 },
 		{ "java_unjudged_bytes", state ? state->unjudged_bytes : 0 },
