@@ -62,6 +62,29 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)used.tv_sec * 1000000000 + used.tv_nsec;
 }
 
+/* ---- references ---- */
+
+/* Without memory the virtual machine leaves an exception, which would reach the program. */
+static void *new_weak(void *jni, void *object)
+{
+	void *weak = JVM_CALL(jni, JNI_NEW_WEAK_GLOBAL_REF, void *, (void *, void *), object);
+
+	if (!weak)
+		JVM_CALL(jni, JNI_EXCEPTION_CLEAR, void, (void *, ...), NULL);
+	return weak;
+}
+
+static bool is_gone(void *jni, void *weak)
+{
+	return weak && JVM_CALL(jni, JNI_IS_SAME_OBJECT, uint8_t, (void *, void *, void *), weak, NULL);
+}
+
+static void delete_weak(void *jni, void *weak)
+{
+	if (weak)
+		JVM_CALL(jni, JNI_DELETE_WEAK_GLOBAL_REF, void, (void *, void *), weak);
+}
+
 /* ---- state ---- */
 
 #define TEXTS 65536
@@ -349,7 +372,7 @@ static void write_slot(uint32_t at, struct java_slot slot)
 static void keep_sample(void *jni, void *object, void *class, uint64_t size)
 {
 	uint32_t at = take_sample_slot(), born_gc = __atomic_load_n(&collected_nr, __ATOMIC_ACQUIRE);
-	void *weak = at < JAVA_SLOTS ? JVM_CALL(jni, JNI_NEW_WEAK_GLOBAL_REF, void *, (void *, void *), object) : NULL;
+	void *weak = at < JAVA_SLOTS ? new_weak(jni, object) : NULL;
 
 	HEAD->taken++;
 	if (!weak) {
@@ -398,7 +421,7 @@ static void count_judged(const struct java_slot *slot)
 
 static void drop_sample(void *jni, uint32_t at)
 {
-	JVM_CALL(jni, JNI_DELETE_WEAK_GLOBAL_REF, void, (void *, void *), own->weak[at]);
+	delete_weak(jni, own->weak[at]);
 	own->weak[at] = NULL;
 	own->free[own->free_nr++] = at;
 	write_slot(at, (struct java_slot){});
@@ -412,7 +435,7 @@ static void judge_slot(void *jni, uint32_t at, uint32_t gc)
 		return;
 	if (!slot.survived)
 		count_judged(&slot);
-	if (JVM_CALL(jni, JNI_IS_SAME_OBJECT, uint8_t, (void *, void *, void *), own->weak[at], NULL)) {
+	if (is_gone(jni, own->weak[at])) {
 		drop_sample(jni, at);
 		HEAD->died++;
 		return;
@@ -422,71 +445,111 @@ static void judge_slot(void *jni, uint32_t at, uint32_t gc)
 }
 
 /*
- * Which collection was one of the whole heap? An object that lies with the old ones is let go; when it has gone, all have been
- * judged that were born before that. No young collection takes what has survived OLD_FROM of them: virtual machines count to 15.
+ * Which collection was one of the whole heap? Now and then an object that lies with the old ones is let go, and one day it has
+ * gone. No young collection takes what has survived OLD_FROM of them: virtual machines count to 15 (the recorder looks for an
+ * option that makes them keep it young). Each of them takes `young`, which is garbage from its begin: it counts collections, not
+ * their pauses.
+ *
+ * A mixed collection of G1 takes the object because of a marking that began after its birth. So all that was born before it is
+ * judged.
  */
 #define OLD_FROM 17
+#define LET_GO_MOST 4
 
 static struct {
-	void *kept, *let_go; /* a global reference, and a weak one */
-	uint64_t kept_gc, let_go_ns;
+	void *kept, *young; /* a global reference, and a weak one */
+	uint64_t kept_ns;   /* its birth */
+	uint32_t survived, next;
+	struct {
+		void *weak;
+		uint64_t birth_ns;
+	} let_go[LET_GO_MOST];
 } canary;
 
 static void release_canary(void *jni)
 {
 	if (canary.kept)
 		JVM_CALL(jni, JNI_DELETE_GLOBAL_REF, void, (void *, void *), canary.kept);
-	if (canary.let_go)
-		JVM_CALL(jni, JNI_DELETE_WEAK_GLOBAL_REF, void, (void *, void *), canary.let_go);
-	canary.kept = canary.let_go = NULL;
-}
-
-static void keep_canary(void *jni, uint64_t gc)
-{
-	void *object = JVM_CALL(jni, JNI_NEW_STRING_UTF, void *, (void *, const char *), "allocsnap");
-
-	if (object) {
-		canary.kept = JVM_CALL(jni, JNI_NEW_GLOBAL_REF, void *, (void *, void *), object);
-		canary.kept_gc = gc;
-		JVM_CALL(jni, JNI_DELETE_LOCAL_REF, void, (void *, void *), object);
-	} else {
-		JVM_CALL(jni, JNI_EXCEPTION_CLEAR, void, (void *, ...), NULL);
+	delete_weak(jni, canary.young);
+	canary.kept = canary.young = NULL;
+	for (int i = 0; i < LET_GO_MOST; i++) {
+		delete_weak(jni, canary.let_go[i].weak);
+		canary.let_go[i].weak = NULL;
 	}
 }
 
+static void *new_global(void *jni, void *object)
+{
+	void *global = JVM_CALL(jni, JNI_NEW_GLOBAL_REF, void *, (void *, void *), object);
+
+	if (!global)
+		JVM_CALL(jni, JNI_EXCEPTION_CLEAR, void, (void *, ...), NULL);
+	return global;
+}
+
+/* A reference of that kind to a new object. NULL: there is no memory. */
+static void *new_object(void *jni, void *(*refer)(void *jni, void *object))
+{
+	void *object = JVM_CALL(jni, JNI_NEW_STRING_UTF, void *, (void *, const char *), "allocsnap"), *reference;
+
+	if (!object) {
+		JVM_CALL(jni, JNI_EXCEPTION_CLEAR, void, (void *, ...), NULL);
+		return NULL;
+	}
+	reference = refer(jni, object);
+	JVM_CALL(jni, JNI_DELETE_LOCAL_REF, void, (void *, void *), object);
+	return reference;
+}
+
+/* The one before the last ones is forgotten. */
 static void let_canary_go(void *jni)
 {
-	canary.let_go = JVM_CALL(jni, JNI_NEW_WEAK_GLOBAL_REF, void *, (void *, void *), canary.kept);
+	uint32_t at = canary.next++ % LET_GO_MOST;
+
+	delete_weak(jni, canary.let_go[at].weak);
+	canary.let_go[at].weak = new_weak(jni, canary.kept);
+	canary.let_go[at].birth_ns = canary.kept_ns;
 	JVM_CALL(jni, JNI_DELETE_GLOBAL_REF, void, (void *, void *), canary.kept);
 	canary.kept = NULL;
-	canary.let_go_ns = now_ns();
 }
 
-static bool has_canary_gone(void *jni)
+/* The birth of the youngest one that has gone; 0: none has. */
+static uint64_t look_for_gone(void *jni)
 {
-	return canary.let_go && JVM_CALL(jni, JNI_IS_SAME_OBJECT, uint8_t, (void *, void *, void *), canary.let_go, NULL);
+	uint64_t birth_ns = 0;
+
+	for (int i = 0; i < LET_GO_MOST; i++)
+		if (is_gone(jni, canary.let_go[i].weak)) {
+			delete_weak(jni, canary.let_go[i].weak);
+			canary.let_go[i].weak = NULL;
+			birth_ns = canary.let_go[i].birth_ns > birth_ns ? canary.let_go[i].birth_ns : birth_ns;
+		}
+	return birth_ns;
 }
 
-static void next_canary(void *jni, uint64_t gc, bool has_gone)
+static void next_canary(void *jni)
 {
-	if (has_gone) {
-		JVM_CALL(jni, JNI_DELETE_WEAK_GLOBAL_REF, void, (void *, void *), canary.let_go);
-		canary.let_go = NULL;
-		HEAD->judged_ns = canary.let_go_ns;
-		HEAD->whole_nr++;
+	if (!canary.young || is_gone(jni, canary.young)) {
+		canary.survived += canary.young && canary.kept;
+		delete_weak(jni, canary.young);
+		canary.young = new_object(jni, new_weak);
 	}
-	if (!canary.kept)
-		keep_canary(jni, gc);
-	else if (!canary.let_go && gc - canary.kept_gc >= OLD_FROM)
+	if (canary.kept && canary.survived >= OLD_FROM)
 		let_canary_go(jni);
+	if (!canary.kept) {
+		canary.kept_ns = now_ns();
+		canary.kept = new_object(jni, new_global);
+		canary.survived = 0;
+	}
 }
 
+/* Objects that have gone are looked for before the slots: what these hold then was judged, too. */
 static void sweep(void *jni)
 {
 	uint64_t gc = __atomic_load_n(&collected_nr, __ATOMIC_ACQUIRE);
-	bool has_gone = has_canary_gone(jni); /* before the slots: what they hold then was judged, too */
+	uint64_t judged_ns = look_for_gone(jni);
 
-	if (gc == HEAD->swept_nr && !has_gone && canary.kept)
+	if (gc == HEAD->swept_nr && !judged_ns && canary.kept)
 		return;
 	__atomic_fetch_add(&HEAD->sweeps, 1, __ATOMIC_SEQ_CST);
 	for (uint32_t at = 0; at < HEAD->slot_nr;) {
@@ -495,7 +558,9 @@ static void sweep(void *jni)
 			judge_slot(jni, at, gc);
 		unlock();
 	}
-	next_canary(jni, gc, has_gone);
+	next_canary(jni);
+	HEAD->whole_nr += judged_ns > 0;
+	HEAD->judged_ns = judged_ns > HEAD->judged_ns ? judged_ns : HEAD->judged_ns;
 	HEAD->swept_nr = gc;
 	__atomic_fetch_add(&HEAD->sweeps, 1, __ATOMIC_SEQ_CST);
 }
@@ -526,8 +591,7 @@ static void end_work(void *jni)
 	lock();
 	is_on = false;
 	for (uint32_t at = 0; jni && at < HEAD->slot_nr; at++)
-		if (own->weak[at])
-			JVM_CALL(jni, JNI_DELETE_WEAK_GLOBAL_REF, void, (void *, void *), own->weak[at]);
+		delete_weak(jni, own->weak[at]);
 	release_canary(jni);
 	JVM_CALL(jvmti, JVMTI_DISPOSE_ENVIRONMENT, int, (void *, ...), NULL);
 	HEAD->gc_nr = __atomic_load_n(&collected_nr, __ATOMIC_ACQUIRE);
@@ -631,7 +695,7 @@ static int open_jvmti(void *vm, uint64_t interval)
 /* An object java.lang.Thread for the agent's thread. NULL: an exception. */
 static void *make_thread(void *jni)
 {
-	void *class = JVM_CALL(jni, JNI_FIND_CLASS, void *, (void *, const char *), "java/lang/Thread"), *method = NULL;
+	void *class = JVM_CALL(jni, JNI_FIND_CLASS, void *, (void *, const char *), "java/lang/Thread"), *method = NULL, *thread = NULL;
 	union jni_value name = {};
 
 	if (class)
@@ -640,9 +704,10 @@ static void *make_thread(void *jni)
 	if (method)
 		name.object = JVM_CALL(jni, JNI_NEW_STRING_UTF, void *, (void *, const char *), "allocsnap");
 	if (name.object)
-		return JVM_CALL(jni, JNI_NEW_OBJECT_A, void *, (void *, void *, void *, const union jni_value *), class, method, &name);
-	JVM_CALL(jni, JNI_EXCEPTION_CLEAR, void, (void *, ...), NULL);
-	return NULL;
+		thread = JVM_CALL(jni, JNI_NEW_OBJECT_A, void *, (void *, void *, void *, const union jni_value *), class, method, &name);
+	if (!thread)
+		JVM_CALL(jni, JNI_EXCEPTION_CLEAR, void, (void *, ...), NULL);
+	return thread;
 }
 
 static int begin_work(void *vm, void *jni, uint64_t interval)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Java virtual machines: which are asked, by what, and which are left as they are."""
+import functools
 import os
 import pathlib
 import re
@@ -14,7 +15,7 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent / "workloads/Leak.java"
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 HOMES = [pathlib.Path(home) for home in os.environ.get("ALLOCSNAP_TEST_JAVAS", "").split(":") if home]
 JVMS = sorted({path.parent.parent for path in (pathlib.Path(shutil.which("java") or "/nowhere").resolve(),) if path.exists()} |
-              {path.parent.parent for path in pathlib.Path("/usr/lib/jvm").glob("*/bin/java") if not path.parent.parent.is_symlink()} | set(HOMES))
+              {path.parent.parent for path in pathlib.Path("/usr/lib/jvm").glob("*/bin/java") if not path.parent.parent.is_symlink()}) + HOMES
 
 
 def compiler():
@@ -103,9 +104,25 @@ LEAK_LINE = 1 + SOURCE.read_text(encoding="ascii").split("\n").index(
     "        session.data = new byte[4000]; // the leak")
 CHURN_LINE = 1 + next(i for i, line in enumerate(SOURCE.read_text(encoding="ascii").split("\n")) if "// no leak" in line)
 SESSION_BYTES = 4016  # an array of 4,000 bytes and its head
-COLLECTORS = {"serial": ("-XX:+UseSerialGC",), "g1": ("-XX:+UseG1GC",)}
-VIRTUAL_MACHINES = {f"{home.name}_{name}".replace("-", "_"): (home, options) for home in JVMS for name, options in COLLECTORS.items()} or \
-    {"none": (None, ())}
+COLLECTORS = {"serial": "-XX:+UseSerialGC", "g1": "-XX:+UseG1GC", "parallel": "-XX:+UseParallelGC", "z": "-XX:+UseZGC",
+              "shenandoah": "-XX:+UseShenandoahGC"}
+VERSIONS = (17, 21, 25)
+YOUNG_FOR_EVER = {name: (option, "-XX:MaxTenuringThreshold=16") for name, option in COLLECTORS.items() if name in ("serial", "g1")}
+
+
+@functools.lru_cache(None)
+def version_of(home):
+    done = subprocess.run([home / "bin/java", "-version"], capture_output=True, text=True, check=False, timeout=120)
+    found = re.search(r'version "(\d+)', done.stderr)
+    return int(found[1]) if found else 0
+
+
+def home_of(version):
+    java()
+    for home in JVMS:
+        if version_of(home) == version:
+            return home
+    raise Skip(f"no Java {version}: it is not installed, and ALLOCSNAP_TEST_JAVAS does not name one")
 
 
 def ask(process, text, answer):
@@ -133,11 +150,11 @@ def rows_of(statistics):
     return {(row["traceback"][0]["filename"], row["traceback"][0]["lineno"]): row for row in statistics["statistics"]}
 
 
-@harness.rows(VIRTUAL_MACHINES, of_core=list(VIRTUAL_MACHINES)[-1:])
-def test_leak_line_comes_first(bench, home, options):
+@harness.rows({f"{version}_{name}": (version, option) for version in VERSIONS for name, option in COLLECTORS.items()}, of_core=("17_g1",))
+def test_leak_line_comes_first(bench, version, option):
     """Its size is the growth that the program has made, within 5 standard deviations; a class has what the virtual machine
     counts itself; garbage is in no row."""
-    process = start(bench, *options, home=home)
+    process = start(bench, option, home=home_of(version))
     recording = attach(bench, process, "--java-gc", "--sample", "16K")
     before = bench.json("census", "--java", "live", str(process.pid))
     for _ in range(4):
@@ -178,9 +195,46 @@ def test_own_collections_show_what_lives(bench):
         nonlocal latest
         ask(process, "gc", "collected")
         latest = recording.snapshot()
-        return int(dict(bench.show(latest)["metadata"])["java_whole_gc_count"]) > 0
+        return rows_of(bench.stats(latest))
     wait_for(is_judged, "a collection of the whole heap that the agent notices", 120)
     check_equal(next(iter(rows_of(bench.stats(latest)))), ("Leak.java", LEAK_LINE), "the first row")
+    check(int(dict(bench.show(latest)["metadata"])["java_whole_gc_count"]) > 0, "rows without a collection of the whole heap")
+    recording.end(signal.SIGTERM)
+    check_quiet(process)
+
+
+@harness.rows({name: options for name, options in YOUNG_FOR_EVER.items()}, of_core=("serial",))
+def test_young_collections_are_none_of_the_whole_heap(bench, *options):
+    """An object that the virtual machine never counts as old goes with a young collection."""
+    process = start(bench, *options, "-Xmn16m")
+    recording = attach(bench, process, "--sample", "64K")
+    check("only --java-gc shows what lives" in recording.stderr(), recording.stderr())
+
+    def has_collected():
+        ask(process, "churn 20000", "churned 20000")
+        metadata = dict(bench.show(recording.snapshot())["metadata"])
+        check_equal(int(metadata["java_whole_gc_count"]), 0, "collections of the whole heap")
+        return int(metadata["java_gc_count"]) > 200
+    wait_for(has_collected, "200 young collections", 120)
+    check_equal(bench.stats(recording.snapshot())["statistics"], [], "rows before a collection of the whole heap")
+    recording.end(signal.SIGTERM)
+    check_quiet(process)
+
+
+def test_a_sample_without_memory_is_left_out(bench):
+    """The exception of a weak reference that fails does not reach the program."""
+    headers = next((home / "include" for home in JVMS if (home / "include/jvmti.h").exists()), None)
+    if not headers:
+        raise Skip("no headers of a JDK are installed")
+    library = bench.path("no_weak.so")
+    bench.run([harness.tool("cc"), "-shared", "-fPIC", "-I", str(headers), "-I", str(headers / "linux"), "-o", library,
+               str(SOURCE.parents[1] / "live/no_weak.c")])
+    process = start(bench, f"-agentpath:{library}")
+    recording = attach(bench, process, "--java-gc", "--sample", "16K")
+    ask(process, "keep 1000", "kept 1000")
+    path = recording.snapshot()
+    check_equal(next(iter(rows_of(bench.stats(path)))), ("Leak.java", LEAK_LINE), "the first row")
+    check(bench.show(path)["losses"]["samples_dropped"] > 0, "no sample was left out")
     recording.end(signal.SIGTERM)
     check_quiet(process)
 
