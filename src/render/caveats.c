@@ -114,8 +114,10 @@ bool measure_warning(const struct snapshot *snapshot, const struct engine_option
 
 bool unseen_heap_warning(const struct snapshot *snapshot, struct reason *ret)
 {
-	const char *heaps = snapshot__metadata(snapshot, "unrecorded");
+	const char *heaps = snapshot__metadata(snapshot, "unrecorded"), *go_rate = snapshot__metadata(snapshot, "go_rate");
 
+	if (!heaps && go_rate && !strcmp(go_rate, "off"))
+		heaps = "Go's heap since its program has set runtime.MemProfileRate to 0";
 	if (heaps)
 		reason_set(ret, 0, "not recorded, and in no row: %.400s", heaps);
 	return heaps;

@@ -166,13 +166,14 @@ static void put_go(struct emitter *out, const struct snapshot *snapshot)
 {
 	const char *rate = snapshot__metadata(snapshot, "go_rate"), *why_not = snapshot__metadata(snapshot, "go_not_recorded");
 	const char *version = snapshot__metadata(snapshot, "go_version") ?: "Go";
-	bool is_switched_on = snapshot__metadata(snapshot, "go_profile");
+	const char *switched = snapshot__metadata(snapshot, "go_profile");
 
 	if (rate)
 		emit_line(out, "  Go's heap as its own profile has it (%s%s): samples since %s, garbage included that no "
 			  "collection has freed yet; a block is at most as old as it says", version,
-			  strcmp(rate, "assumed") ? "" : ", rate assumed",
-			  is_switched_on ? "the recording has switched it on" : "the program's start");
+			  !strcmp(rate, "assumed") ? ", rate assumed" : !strcmp(rate, "off") ? ", which takes no samples any more" : "",
+			  !switched ? "the program's start" : strcmp(switched, "switched on by the recording") ? "it was switched on" :
+			  "the recording has switched it on");
 	if (why_not)
 		emit_line(out, "  Go's heap is not recorded: %s", why_not);
 }

@@ -291,6 +291,34 @@ def test_go_profile_is_switched_on_and_off(bench, version):
     check_equal(process.popen.poll(), None, "the program runs on")
 
 
+def test_go_profile_that_a_killed_recording_has_left_on(bench):
+    """It is read, and said; the option takes it back."""
+    pathlib.Path(bench.path("busy.go")).write_text(BUSY, encoding="ascii")
+    process = bench.start([build(bench, "1.19", "stripped", bench.path("busy.go"))])
+    process.line()
+    bench.attach([process], "--go-profile", "on").kill()
+    check_equal(reading_of(bench, process.pid)[2], 512 << 10, "bytes from sample to sample after it was killed")
+    recording = bench.attach([process])
+    check("a recording that was killed has left it so" in recording.stderr(), recording.stderr())
+    metadata = bench.show(recording.snapshot())["metadata"]
+    check_equal((metadata["go_profile"], metadata["go_rate"]), ("was switched on before the recording", "read"), "who switched it on")
+    recording.end(signal.SIGINT)
+    bench.attach([process], "--go-profile", "on").end(signal.SIGINT)
+    check_equal(reading_of(bench, process.pid)[2], 0, "bytes from sample to sample after the recording")
+    check_equal(process.popen.poll(), None, "the program runs on")
+
+
+def test_go_profile_that_the_program_has_switched_off(bench):
+    heap = Heap(bench, build(bench, "1.19", "stripped"), "0")
+    heap.order("leak 20000")
+    recording = bench.attach([heap.process], "--domain", "go")
+    path = recording.snapshot()
+    check_equal(bench.show(path)["metadata"]["go_rate"], "off", "its rate")
+    check("the program has set runtime.MemProfileRate to 0" in recording.stderr(), recording.stderr())
+    check("since its program has set runtime.MemProfileRate to 0" in bench.allocsnap("stats", path)[1], "no warning")
+    recording.end(signal.SIGINT)
+
+
 def test_go_profile_is_not_switched_on_elsewhere(bench):
     """No Go program, and a program that has a profile: that one is read as it is."""
     target = bench.workload("known")

@@ -45,7 +45,9 @@
 _Static_assert(GO_BUCKETS_MAX == 1u << BUCKET_BITS, "the number of a bucket is part of ids");
 
 struct numbered_bucket {
-	uint64_t address;
+	uint64_t address, stack; /* stack: a hash of its frames */
+	uint32_t first; /* the number of the first bucket of that stack, where the sums of all of them are */
+	struct go_counts published;
 	struct go_births births;
 };
 
@@ -62,9 +64,11 @@ struct go_heap {
 	uint64_t published; /* samples in `active` */
 	struct numbered_bucket *bucket; /* their numbers stay */
 	size_t bucket_nr, bucket_alloc;
-	struct idmap ids; /* by their address */
+	struct idmap ids, stacks; /* by their address; of each stack the first one */
 	uint64_t dropped; /* live samples that found no room */
 	int switch_fd;	  /* the profile was switched on: its memory; -1 */
+	bool was_on; /* it was linked without a profile, which somebody else has switched on */
+	bool is_off; /* the last reading: it takes no samples any more, as its rate is 0 */
 	bool is_out_of_reach; /* its memory cannot be read, or it is not known where it lies */
 	bool is_noted;	  /* a note says that the profile cannot be read */
 };
@@ -80,6 +84,7 @@ static void free_go_heap(struct target *target)
 		go_births_release(&heap->bucket[i].births);
 	free(heap->bucket);
 	idmap_release(&heap->ids);
+	idmap_release(&heap->stacks);
 	go_profile_release(&heap->profile);
 	if (heap->pagemap_fd >= 0)
 		close(heap->pagemap_fd);
@@ -163,6 +168,22 @@ static void note_go(struct collector *collector, const struct target *target)
 			  go_version_text(&heap->program));
 }
 
+/* Whether the loader has run: then its memory has what the file says. */
+static bool is_loaded(struct target *target)
+{
+	const struct go_heap *heap = target->go.heap;
+	uint64_t word;
+
+	return !target__read_memory(target, heap->program.module + heap->bias, &word, sizeof(word)) &&
+	       word == heap->program.table + heap->bias;
+}
+
+/* A program that begins while it is recorded sets the variable itself later. */
+static bool is_rate_its_own(const struct target *target)
+{
+	return !target->life.started_ns;
+}
+
 /* Explicit, as it changes the process. What stands in the way is said before anything has changed. */
 static int switch_on_go(struct collector *collector, struct target *target, struct reason *why)
 {
@@ -176,8 +197,7 @@ static int switch_on_go(struct collector *collector, struct target *target, stru
 	struct reason refused = {};
 	int err;
 
-	/* A program that begins while it is recorded would set the variable itself later. */
-	if (heap->program.has_profile || target->probes.used->is_trial || target->life.started_ns)
+	if (heap->program.has_profile || target->probes.used->is_trial || !is_rate_its_own(target))
 		return 0;
 	if (heap->is_out_of_reach)
 		err = reason_set(&refused, -ENOTSUP, "%s", heap->why_not);
@@ -216,6 +236,22 @@ static int open_go_heap(struct target *target, uint32_t object, const struct go_
 	return 0;
 }
 
+/* A recording that was killed has left it on. */
+static void find_switched_on(struct collector *collector, struct target *target)
+{
+	struct go_heap *heap = target->go.heap;
+	uint64_t rate;
+
+	heap->was_on = !heap->program.has_profile && heap->program.rate && !heap->is_out_of_reach && is_rate_its_own(target) && is_loaded(target) &&
+		       !target__read_memory(target, heap->program.rate + heap->bias, &rate, sizeof(rate)) && rate == GO_SWITCHED_RATE;
+	if (!heap->was_on)
+		return;
+	*heap->why_not = '\0';
+	if (!collector->options.go_profile && !target->probes.used->is_trial)
+		notes_add(&collector->notes, "process %d (%s): Go's heap profile is on, although its program was linked without it: a recording that was "
+			  "killed has left it so; --go-profile on switches it off at its end", target->identity.pid, target->identity.comm);
+}
+
 static int attach_go(struct collector *collector, struct target *target, struct reason *why)
 {
 	const struct go_program *program;
@@ -229,6 +265,8 @@ static int attach_go(struct collector *collector, struct target *target, struct 
 	if (err)
 		return err == -ENOMEM ? err : 0;
 	err = open_go_heap(target, object, program);
+	if (!err)
+		find_switched_on(collector, target);
 	if (!err && collector->options.go_profile)
 		err = switch_on_go(collector, target, why);
 	if (err)
@@ -259,20 +297,34 @@ static uint32_t number_of_bucket(const struct go_heap *heap, uint64_t address)
 	return idmap_find(&heap->ids, hash_bytes(&address, sizeof(address), 0), is_of_bucket, &address, heap);
 }
 
-/* A list with ever new buckets is no profile: it may grow as far as one that is read at once. */
-static int number_bucket(struct go_heap *heap, uint64_t address, uint32_t *ret)
+static bool is_of_stack(uint32_t number, const void *stack, const void *heap)
 {
-	struct numbered_bucket bucket = { .address = address };
+	return ((const struct go_heap *)heap)->bucket[number].stack == *(const uint64_t *)stack;
+}
+
+/* A list with ever new buckets is no profile: it may grow as far as one that is read at once. */
+static int number_bucket(struct go_heap *heap, const struct go_bucket *found, uint32_t *ret)
+{
+	struct numbered_bucket bucket = {
+		.address = found->address,
+		.stack = hash_bytes(heap->profile.pc + found->first, found->nframe * sizeof(*heap->profile.pc), 0),
+	};
 	int err;
 
-	*ret = number_of_bucket(heap, address);
+	*ret = number_of_bucket(heap, found->address);
 	if (*ret != IDMAP_NONE)
 		return 0;
 	if (heap->bucket_nr == GO_BUCKETS_MAX)
 		return -E2BIG;
-	err = array_push(heap, bucket, bucket);
-	*ret = heap->bucket_nr - 1;
-	return err ?: idmap_add(&heap->ids, hash_bytes(&address, sizeof(address), 0), *ret);
+	bucket.first = idmap_find(&heap->stacks, bucket.stack, is_of_stack, &bucket.stack, heap);
+	*ret = heap->bucket_nr;
+	if (bucket.first == IDMAP_NONE) {
+		bucket.first = *ret;
+		err = array_push(heap, bucket, bucket) ?: idmap_add(&heap->stacks, bucket.stack, *ret);
+	} else {
+		err = array_push(heap, bucket, bucket);
+	}
+	return err ?: idmap_add(&heap->ids, hash_bytes(&found->address, sizeof(found->address), 0), *ret);
 }
 
 static uint64_t live_of(const struct go_counts *counts)
@@ -289,19 +341,31 @@ static uint64_t process_began_ns(const struct target *target)
 	return age_ns < now_ns ? now_ns - age_ns : 1;
 }
 
+static void add_published(struct go_heap *heap, uint32_t number, const struct go_counts *active)
+{
+	struct go_counts *sum = &heap->bucket[heap->bucket[number].first].published;
+
+	sum->allocations += active->allocations;
+	sum->frees += active->frees;
+}
+
 static int note_births(struct target *target, uint64_t since_ns)
 {
 	struct go_heap *heap = target->go.heap;
 	uint64_t published = 0;
 	int err = 0;
 
+	for (size_t i = 0; i < heap->bucket_nr; i++)
+		heap->bucket[i].published = (struct go_counts){};
 	for (size_t i = 0; i < heap->profile.bucket_nr && !err; i++) {
 		const struct go_bucket *bucket = &heap->profile.bucket[i];
 		uint32_t number;
 
 		published += bucket->active.allocations + bucket->active.frees;
-		err = number_bucket(heap, bucket->address, &number);
+		err = number_bucket(heap, bucket, &number);
 		err = err ?: go_births_note(&heap->bucket[number].births, live_of(&bucket->now), since_ns);
+		if (!err)
+			add_published(heap, number, &bucket->active);
 	}
 	if (published != heap->published && heap->read_nr)
 		heap->collection_nr++;
@@ -311,24 +375,21 @@ static int note_births(struct target *target, uint64_t since_ns)
 
 /* ---- reading ---- */
 
-/* Whether the loader has run: then its memory has what the file says. */
-static bool is_loaded(struct target *target)
-{
-	const struct go_heap *heap = target->go.heap;
-	uint64_t word;
-
-	return !target__read_memory(target, heap->program.module + heap->bias, &word, sizeof(word)) &&
-	       word == heap->program.table + heap->bias;
-}
-
-static void read_rate(struct target *target)
+/* What was sampled before a program has set it to 0 was so by Go's own rate, or by the last one that was read. */
+static void read_rate(struct collector *collector, struct target *target)
 {
 	struct go_heap *heap = target->go.heap;
+	bool was_off = heap->is_off;
 	uint64_t rate;
 
-	if (heap->program.rate && !target__read_memory(target, heap->program.rate + heap->bias, &rate, sizeof(rate)) &&
-	    rate <= RATE_MOST)
-		heap->rate = rate;
+	if (!heap->program.rate || target__read_memory(target, heap->program.rate + heap->bias, &rate, sizeof(rate)) || rate > RATE_MOST)
+		return;
+	heap->is_off = !rate;
+	heap->rate = rate ?: heap->rate;
+	if (heap->is_off && !was_off)
+		notes_add(&collector->notes, "process %d (%s): Go's heap profile is off: %s has set runtime.MemProfileRate to 0, and what it allocates from "
+			  "then on is not seen", target->identity.pid, target->identity.comm,
+			  heap->switch_fd < 0 ? "the program" : "the program, or another recording");
 }
 
 static void note_unread(struct collector *collector, const struct target *target, const struct reason *why)
@@ -354,9 +415,10 @@ static int read_go_profile(struct collector *collector, struct target *target)
 		err = is_loaded(target) ? go_profile_find(&memory, &heap->places, &heap->mbuckets) : -ENOENT;
 	if (err == -E2BIG)
 		err = reason_set(&why, -EPROTO, "its variables lead to too much memory, so its heap profile is not found");
+	if (!err || (err == -ENOENT && is_loaded(target)))
+		read_rate(collector, target);
 	err = err ?: go_profile_read(&memory, &heap->places, heap->mbuckets, &heap->profile, &why);
 	if (!err) {
-		read_rate(target);
 		err = note_births(target, heap->read_ns ?: process_began_ns(target));
 		heap->read_nr++;
 		heap->read_ns = now_ns;
@@ -444,18 +506,21 @@ struct joined_go {
 	uint64_t allocations, frees, allocated_bytes, freed_bytes;
 };
 
-#define KEPT_SHARE 19 /* of 20 samples that collections have looked at, so many are live */
-#define KEPT_LEAST 3
-
 /*
- * How many live samples are no garbage. A sample that has been through no collection may be garbage, unless collections have
- * freed hardly any from there since the program's start.
+ * Whether it is all but certain (95 %) that collections free at most one in 20 samples of the stack: of its samples since the
+ * program's start, of all sizes, at least 60 must have been looked at, and more where some were freed.
  */
-static uint64_t kept_of(const struct go_bucket *bucket)
+static bool hardly_frees(const struct go_counts *published)
 {
-	uint64_t kept = live_of(&bucket->active);
+	double freed = published->frees;
 
-	return kept >= KEPT_LEAST && kept / KEPT_SHARE >= bucket->active.frees ? live_of(&bucket->now) : kept;
+	return 20 * (freed + 2 * sqrt(freed) + 3) <= published->allocations;
+}
+
+/* How many live samples are no garbage. A sample that has been through no collection may be garbage, unless its stack hardly frees. */
+static uint64_t kept_of(const struct go_heap *heap, const struct go_bucket *bucket, uint32_t number)
+{
+	return live_of(hardly_frees(&heap->bucket[heap->bucket[number].first].published) ? &bucket->now : &bucket->active);
 }
 
 /* Garbage, if it is any, counts as born when the snapshot was taken. So a block is only as old as it is known to be kept. */
@@ -463,7 +528,7 @@ static int join_samples(struct joined_go *joined, const struct go_bucket *bucket
 {
 	struct go_heap *heap = joined->target->go.heap;
 	const struct go_births *births = &heap->bucket[number].births;
-	uint64_t live = live_of(&bucket->now), kept = kept_of(bucket), run = 0;
+	uint64_t live = live_of(&bucket->now), kept = kept_of(heap, bucket, number), run = 0;
 	struct block block = {
 		.size = bucket->size,
 		.traceback = bucket->nframe ? TRACEBACK_OF_GO | joined->image << BUCKET_BITS | number : 0,
@@ -675,9 +740,9 @@ static int describe_go(struct snapshot_builder *builder, const struct target *ta
 		return err;
 	err = snapshot_builder__domain_name(builder, DOMAIN_GO, "go") ?:
 	      snapshot_builder__metadata(builder, "sampler_kind", "go") ?:
-	      snapshot_builder__metadata(builder, "go_rate", heap->rate ? "read" : "assumed");
-	if (!err && heap->switch_fd >= 0)
-		err = snapshot_builder__metadata(builder, "go_profile", "switched on by the recording");
+	      snapshot_builder__metadata(builder, "go_rate", heap->is_off ? "off" : heap->rate ? "read" : "assumed");
+	if (!err && (heap->switch_fd >= 0 || heap->was_on))
+		err = snapshot_builder__metadata(builder, "go_profile", heap->was_on ? "was switched on before the recording" : "switched on by the recording");
 	if (!err && *heap->program.version)
 		err = snapshot_builder__metadata(builder, "go_version", heap->program.version);
 	return err ?: describe_numbers(builder, number, ARRAY_SIZE(number));

@@ -28,7 +28,9 @@ static int check_variable(pid_t pid, int memory_fd, uint64_t address, struct rea
 		return reason_set(why, -ENOTSUP, "runtime.MemProfileRate lies in no memory that the program may write");
 	if (pread(memory_fd, &rate, sizeof(rate), address) != sizeof(rate))
 		return reason_set(why, -errno, "runtime.MemProfileRate cannot be read: %s", strerror(errno));
-	return rate ? reason_set(why, -EEXIST, "runtime.MemProfileRate is not 0, so the profile is on") : 0;
+	if (rate && rate != GO_SWITCHED_RATE)
+		return reason_set(why, -EEXIST, "the program has set runtime.MemProfileRate itself, so the profile is on");
+	return 0;
 }
 
 int go_switch_on(pid_t pid, const struct go_switch_place *place, int *ret_memory_fd, struct reason *why)

@@ -6,7 +6,7 @@
  * Switches on the heap profile of a Go program that was linked without it (--go-profile on): its linker has set
  * runtime.MemProfileRate to 0, and the runtime has all else. One aligned store of 8 bytes into this variable begins it, as if the
  * program itself had set it. It is made only where the variable is certain: the file says so in three ways (symbols/go_program.h),
- * it lies in private memory that the program may write, and it is 0. Since the file was read, the process may have begun another
+ * it lies in private memory that the program may write, and it is 0; or a recording that was killed has left it on. Since the file was read, the process may have begun another
  * program: the memory that is written must have a word that the loader has made of this file. Everything is checked before the store.
  */
 

@@ -43,6 +43,17 @@ Test(go_switch, leaves_a_rate_that_the_program_has_set)
 	cr_expect_eq(*(volatile uint64_t *)&rate, 4096);
 }
 
+Test(go_switch, takes_back_what_a_killed_recording_has_left)
+{
+	int fd;
+
+	rate = GO_SWITCHED_RATE;
+	cr_assert_eq(switch_on(&rate, &fd), 0);
+	cr_expect_eq(*(volatile uint64_t *)&rate, GO_SWITCHED_RATE);
+	go_switch_off(fd, (uintptr_t)&rate);
+	cr_expect_eq(*(volatile uint64_t *)&rate, 0);
+}
+
 Test(go_switch, is_refused_where_the_variable_is_not_certain)
 {
 	int fd;
