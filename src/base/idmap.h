@@ -56,6 +56,12 @@ int idmap_add_key(struct idmap *map, const void *key, size_t key_bytes, uint32_t
 /* A hash of bytes. It differs between builds, so it is never stored. */
 uint64_t hash_bytes(const void *bytes, size_t len, uint64_t seed);
 
+/* Numbers that follow each other would be a row of full slots, which a search for another number goes through. */
+static inline uint64_t hash_number(uint64_t number)
+{
+	return hash_bytes(&number, sizeof(number), 0);
+}
+
 /*
  * Interned strings. Equal bytes get equal ids; ids start at 0, and id 0 is the empty string. The
  * bytes lie one after another, each string followed by a NUL, so that `bytes` and `start` can be

@@ -103,7 +103,7 @@ static int make_traceback_ids(const struct tracebacks *tracebacks, const bool *s
 
 	for (size_t i = 0; i < tracebacks->traceback_nr && !err; i++)
 		if (stays[i])
-			err = idmap_add(ids, tracebacks->traceback[i].id, to++);
+			err = idmap_add(ids, hash_number(tracebacks->traceback[i].id), to++);
 	return err;
 }
 
@@ -188,7 +188,7 @@ struct version_time {
 static int add_version(struct tracebacks *tracebacks, const struct known_traceback *known)
 {
 	return array_push(tracebacks, traceback, *known) ?:
-	       idmap_add(&tracebacks->ids, known->id, tracebacks->traceback_nr - 1);
+	       idmap_add(&tracebacks->ids, hash_number(known->id), tracebacks->traceback_nr - 1);
 }
 
 static int resolve_version(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,

@@ -290,7 +290,7 @@ static void mark_chunk(const struct drain *drain, const struct block_chunk *chun
 {
 	for (size_t i = 0; i < chunk->nr; i++) {
 		uint64_t id = chunk->block[i].traceback;
-		uint32_t found = idmap_find(ids, id, same_id, &id, drain);
+		uint32_t found = idmap_find(ids, hash_number(id), same_id, &id, drain);
 
 		if (found != IDMAP_NONE)
 			is_used[found] = true;
@@ -304,7 +304,7 @@ static int mark_used(const struct drain *drain, bool *is_used)
 	int err = 0;
 
 	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++)
-		err = idmap_add(&ids, drain_traceback_id(drain, i), i);
+		err = idmap_add(&ids, hash_number(drain_traceback_id(drain, i)), i);
 	for (size_t i = 0; i < drain->blocks.image_nr && !err; i++)
 		for (const struct block_chunk *chunk = drain->blocks.image[i].chunk; chunk;
 		     chunk = chunk->next)

@@ -290,11 +290,6 @@ static int content_add(struct python_codes *codes, const struct python_code *cod
 
 /* ---- ids ---- */
 
-static uint64_t hash_id(uint32_t id)
-{
-	return hash_bytes(&id, sizeof(id), 0);
-}
-
 static bool is_same_id(uint32_t i, const void *id, const void *table)
 {
 	return ((const struct python_codes *)table)->id[i].id == *(const uint32_t *)id;
@@ -302,7 +297,7 @@ static bool is_same_id(uint32_t i, const void *id, const void *table)
 
 static struct python_code *find_code(const struct python_codes *codes, uint32_t id)
 {
-	uint32_t i = idmap_find(&codes->ids, hash_id(id), is_same_id, &id, codes);
+	uint32_t i = idmap_find(&codes->ids, hash_number(id), is_same_id, &id, codes);
 
 	return i == IDMAP_NONE ? NULL : &codes->code[codes->id[i].code];
 }
@@ -311,7 +306,7 @@ static int id_add(struct python_codes *codes, uint32_t id, uint32_t code)
 {
 	const struct python_code_id row = { id, code };
 
-	return array_push(codes, id, row) ?: idmap_add(&codes->ids, hash_id(id), codes->id_nr - 1);
+	return array_push(codes, id, row) ?: idmap_add(&codes->ids, hash_number(id), codes->id_nr - 1);
 }
 
 int python_codes_add(struct python_codes *codes, const struct python_code_record *record, size_t bytes,

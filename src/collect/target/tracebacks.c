@@ -12,7 +12,7 @@ static bool same_known_id(uint32_t index, const void *key, const void *table)
 
 struct known_traceback *tracebacks_find(const struct tracebacks *tracebacks, uint64_t id)
 {
-	uint32_t index = idmap_find(&tracebacks->ids, id, same_known_id, &id, tracebacks);
+	uint32_t index = idmap_find(&tracebacks->ids, hash_number(id), same_known_id, &id, tracebacks);
 
 	return index == IDMAP_NONE ? NULL : &tracebacks->traceback[index];
 }
