@@ -47,7 +47,9 @@ _Static_assert(GO_BUCKETS_MAX == 1u << BUCKET_BITS, "the number of a bucket is p
 struct numbered_bucket {
 	uint64_t address, stack; /* stack: a hash of its frames */
 	uint32_t first; /* the number of the first bucket of that stack, where the sums of all of them are */
+	uint64_t kept, kept_before; /* live samples after the last collection that was seen, and after the one before */
 	struct go_counts published;
+	uint64_t allocations_before; /* that were published by the collection before */
 	struct go_births births;
 };
 
@@ -341,10 +343,37 @@ static uint64_t process_began_ns(const struct target *target)
 	return age_ns < now_ns ? now_ns - age_ns : 1;
 }
 
-static void add_published(struct go_heap *heap, uint32_t number, const struct go_counts *active)
+static uint64_t sum_published(const struct go_profile *profile)
 {
-	struct go_counts *sum = &heap->bucket[heap->bucket[number].first].published;
+	uint64_t sum = 0;
 
+	for (size_t i = 0; i < profile->bucket_nr; i++)
+		sum += profile->bucket[i].active.allocations + profile->bucket[i].active.frees;
+	return sum;
+}
+
+static void begin_publication(struct go_heap *heap, bool is_new)
+{
+	for (size_t i = 0; i < heap->bucket_nr; i++) {
+		struct numbered_bucket *bucket = &heap->bucket[i];
+
+		if (is_new) {
+			bucket->kept_before = bucket->kept;
+			bucket->allocations_before = bucket->published.allocations;
+		}
+		bucket->published = (struct go_counts){};
+	}
+}
+
+/* Samples of the first reading are older than the recording, garbage or not. */
+static void note_published(struct go_heap *heap, uint32_t number, const struct go_counts *active)
+{
+	struct numbered_bucket *bucket = &heap->bucket[number];
+	struct go_counts *sum = &heap->bucket[bucket->first].published;
+
+	bucket->kept = live_of(active);
+	if (!heap->read_nr)
+		bucket->kept_before = bucket->kept;
 	sum->allocations += active->allocations;
 	sum->frees += active->frees;
 }
@@ -352,30 +381,28 @@ static void add_published(struct go_heap *heap, uint32_t number, const struct go
 static int note_births(struct target *target, uint64_t since_ns)
 {
 	struct go_heap *heap = target->go.heap;
-	uint64_t published = 0;
+	uint64_t published = sum_published(&heap->profile);
+	bool is_new = heap->read_nr && published != heap->published;
 	int err = 0;
 
-	for (size_t i = 0; i < heap->bucket_nr; i++)
-		heap->bucket[i].published = (struct go_counts){};
+	begin_publication(heap, is_new);
 	for (size_t i = 0; i < heap->profile.bucket_nr && !err; i++) {
 		const struct go_bucket *bucket = &heap->profile.bucket[i];
 		uint32_t number;
 
-		published += bucket->active.allocations + bucket->active.frees;
 		err = number_bucket(heap, bucket, &number);
 		err = err ?: go_births_note(&heap->bucket[number].births, live_of(&bucket->now), since_ns);
 		if (!err)
-			add_published(heap, number, &bucket->active);
+			note_published(heap, number, &bucket->active);
 	}
-	if (published != heap->published && heap->read_nr)
-		heap->collection_nr++;
+	heap->collection_nr += is_new;
 	heap->published = published;
 	return err;
 }
 
 /* ---- reading ---- */
 
-/* What was sampled before a program has set it to 0 was so by Go's own rate, or by the last one that was read. */
+/* Samples from before a program has set it to 0 are of Go's own rate, or of the last one that was read. */
 static void read_rate(struct collector *collector, struct target *target)
 {
 	struct go_heap *heap = target->go.heap;
@@ -507,20 +534,28 @@ struct joined_go {
 };
 
 /*
- * Whether it is all but certain (95 %) that collections free at most one in 20 samples of the stack: of its samples since the
- * program's start, of all sizes, at least 60 must have been looked at, and more where some were freed.
+ * Whether it is all but certain (95 %) that collections free at most one in 20 samples of the stack. Of its samples since the
+ * program's start, of all sizes, two collections must have looked at 60, and at more where some were freed: what is allocated
+ * while one marks survives it.
  */
-static bool hardly_frees(const struct go_counts *published)
+static bool hardly_frees(const struct numbered_bucket *stack)
 {
-	double freed = published->frees;
+	double freed = stack->published.frees;
 
-	return 20 * (freed + 2 * sqrt(freed) + 3) <= published->allocations;
+	return 20 * (freed + 2 * sqrt(freed) + 3) <= stack->allocations_before;
 }
 
-/* How many live samples are no garbage. A sample that has been through no collection may be garbage, unless its stack hardly frees. */
+/*
+ * How many live samples are no garbage: those that two collections have left, the second of which has not begun before they were
+ * allocated. Others may be garbage, unless their stack hardly frees any.
+ */
 static uint64_t kept_of(const struct go_heap *heap, const struct go_bucket *bucket, uint32_t number)
 {
-	return live_of(hardly_frees(&heap->bucket[heap->bucket[number].first].published) ? &bucket->now : &bucket->active);
+	const struct numbered_bucket *known = &heap->bucket[number];
+
+	if (hardly_frees(&heap->bucket[known->first]))
+		return live_of(&bucket->now);
+	return known->kept < known->kept_before ? known->kept : known->kept_before;
 }
 
 /* Garbage, if it is any, counts as born when the snapshot was taken. So a block is only as old as it is known to be kept. */
