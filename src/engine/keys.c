@@ -218,7 +218,9 @@ static int function_text(const struct frame_view *frame, struct key_text *text)
 
 static int object_text(const struct frame_view *frame, struct key_text *text)
 {
-	return key_text_add(text, frame->object ?: "<unknown>");
+	bool is_class = !frame->object && frame->function && !strcmp(frame->filename, JAVA_CLASS_FILE);
+
+	return key_text_add(text, is_class ? frame->function : frame->object ?: "<unknown>");
 }
 
 static const struct key_type_row rows[] = {
@@ -493,7 +495,8 @@ static int find_in_traceback(struct keyspace *keys, struct key_source *source, u
 			     struct key_list *list)
 {
 	bool is_traceback = keys->type->kind == KEY_IS_TRACEBACK;
-	struct frame_span span = source_frames(source->traces, traceback);
+	bool is_object = keys->type->frame_text == object_text && !keys->options->cumulative;
+	struct frame_span span = is_object ? source_object_frames(source->traces, traceback) : source_frames(source->traces, traceback);
 	size_t nr = is_traceback || keys->options->cumulative ? span.nframe : 1;
 	int err = array_reserve(&list->id, &list->id_alloc, nr);
 

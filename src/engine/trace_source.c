@@ -109,6 +109,11 @@ static bool is_library_of_runtime(const struct source *source, const struct snap
 	return is_made_frame(row) && strstr(snapshot__string(source->snapshot, row->function), " node:");
 }
 
+static bool is_java_class(const struct source *source, const struct snap_frame *row)
+{
+	return !row->object && !strcmp(snapshot__string(source->snapshot, row->filename), JAVA_CLASS_FILE);
+}
+
 /*
  * In a Java virtual machine (java/samples_reader.h) the class of the object stands for its allocator, and Java's own classes work
  * for the program's.
@@ -117,7 +122,7 @@ static enum frame_role role_in_java(const struct source *source, const struct sn
 {
 	const char *filename = row->object ? "" : snapshot__string(source->snapshot, row->filename);
 
-	if (!strcmp(filename, "<class>"))
+	if (is_java_class(source, row))
 		return ROLE_ALLOCATOR;
 	return !strncmp(filename, "<java>/", strlen("<java>/")) ? ROLE_PLUMBING : ROLE_OWN;
 }
@@ -345,6 +350,16 @@ struct frame_span source_frames(struct source *source, uint32_t traceback)
 	    source_role(source, frame[first - 1]) != ROLE_SAMPLER)
 		first--; /* the wrapper is the only known frame of the caller */
 	return (struct frame_span){ .frame = frame + first, .nframe = row->nframe - first };
+}
+
+struct frame_span source_object_frames(struct source *source, uint32_t traceback)
+{
+	const struct snap_traceback *row = &source->tables->traceback[traceback];
+	const uint32_t *frame = &source->tables->traceback_frame[row->first];
+
+	if (row->nframe && is_java_class(source, &source->tables->frame[*frame]))
+		return (struct frame_span){ .frame = frame, .nframe = 1 };
+	return source_frames(source, traceback);
 }
 
 /* ---- life --------------------------------------------------------------------------------------------- */

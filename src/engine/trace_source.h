@@ -40,6 +40,10 @@ enum frame_role source_role(struct source *source, uint32_t frame);
 /* The frames from the first own one on: engine.h, "Own frames". */
 struct frame_span source_frames(struct source *source, uint32_t traceback);
 
+/* The same; of a Java object the frame that stands for its class, whose function is the name. */
+#define JAVA_CLASS_FILE "<class>"
+struct frame_span source_object_frames(struct source *source, uint32_t traceback);
+
 /* The time of the snapshot. 0, or -ENODATA with a line in *why: its blocks have no ages. */
 int age_now(const struct snapshot *snapshot, uint64_t *ret_now_ns, struct reason *why);
 

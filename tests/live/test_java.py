@@ -172,7 +172,7 @@ def test_leak_line_comes_first(bench, version, option):
     check(churned < 256 * 8080 + 5 * (256 * 8080 * 16384) ** 0.5, f"{churned} bytes of garbage's line")
     grown = {row["class"]: row["bytes"] for row in after["classes"]}
     grown = {name: size - next((row["bytes"] for row in before["classes"] if row["class"] == name), 0) for name, size in grown.items()}
-    by_class = {row["key"]: row["size"] for row in bench.stats(path, "-g", "function", "--keep-wrappers")["statistics"]}
+    by_class = {row["key"]: row["size"] for row in bench.stats(path, "-g", "object")["statistics"]}
     for name in ("byte[]", "Leak$Session", "java.lang.String"):
         sigma = (max(grown[name], 16384) * 16384) ** 0.5
         check(abs(by_class.get(name, 0) - grown[name]) < 5 * sigma, f"{name}: {by_class.get(name)}, the virtual machine has {grown[name]} more")
