@@ -239,11 +239,19 @@ def test_a_sample_without_memory_is_left_out(bench):
     check_quiet(process)
 
 
-def test_collections_are_made_where_the_program_may_make_none(bench):
-    process = start(bench, "-XX:+DisableExplicitGC")
+ORDERED = {"where_the_program_may_make_none": ("-XX:+DisableExplicitGC",), "beside_the_program": ("-XX:+ExplicitGCInvokesConcurrent",)}
+
+
+@harness.rows(ORDERED, of_core=())
+def test_collections_are_made(bench, option):
+    process = start(bench, "-XX:+UseG1GC", option)
     recording = attach(bench, process, "--java-gc", "--sample", "16K")
     ask(process, "keep 1000", "kept 1000")
-    check_equal(next(iter(rows_of(bench.stats(recording.snapshot())))), ("Leak.java", LEAK_LINE), "the first row")
+    ask(process, "churn 20000", "churned 20000")
+    found = rows_of(bench.stats(recording.snapshot()))
+    check_equal(next(iter(found)), ("Leak.java", LEAK_LINE), "the first row")
+    churned = found.get(("Leak.java", CHURN_LINE), {"size": 0})["size"]
+    check(churned < 256 * 8080 + 5 * (256 * 8080 * 16384) ** 0.5, f"{churned} bytes of garbage's line")
     recording.end(signal.SIGTERM)
     check_quiet(process)
 
