@@ -10,6 +10,11 @@
 #include "engine/function_name.h"
 #include "snapshot.h"
 
+bool frame_is_java_class(const struct frame_view *frame)
+{
+	return !frame->object && frame->function && !strcmp(frame->filename, JAVA_CLASS_FILE);
+}
+
 static const char *text_or_null(const char *text)
 {
 	return *text ? text : NULL;

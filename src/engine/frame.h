@@ -13,6 +13,10 @@
 struct frame_view frame_read(const struct snapshot *snapshot, uint32_t frame,
 			     enum key_type key_type);
 
+/* Whether it stands for the class of a Java object: its function is the name (java/samples_reader.h). */
+#define JAVA_CLASS_FILE "<class>"
+bool frame_is_java_class(const struct frame_view *frame);
+
 /* Equal frames have equal hashes; by_function: of frames that frame_compare_with_function() takes for equal. */
 uint64_t frame_hash(const struct frame_view *frame, bool by_function);
 

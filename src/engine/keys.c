@@ -218,9 +218,7 @@ static int function_text(const struct frame_view *frame, struct key_text *text)
 
 static int object_text(const struct frame_view *frame, struct key_text *text)
 {
-	bool is_class = !frame->object && frame->function && !strcmp(frame->filename, JAVA_CLASS_FILE);
-
-	return key_text_add(text, is_class ? frame->function : frame->object ?: "<unknown>");
+	return key_text_add(text, frame_is_java_class(frame) ? frame->function : frame->object ?: "<unknown>");
 }
 
 static const struct key_type_row rows[] = {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "engine/frame.h"
 #include "engine/leak_report.h"
 
 #include <errno.h>
@@ -404,6 +405,8 @@ static int read_place_caller(const struct leaks *leaks, const struct leak_caller
 	ret->domain = caller->domain;
 	ret->site_nr = caller->site_nr;
 	ret->nframe = err ? 0 : nframe - caller->skipped;
+	if (!err && caller->skipped && frame_is_java_class(&ret->frame[nframe - 1]))
+		ret->class = &ret->frame[nframe - 1];
 	return err;
 }
 
@@ -464,15 +467,20 @@ int leak_place_own_names(struct leak_place *place)
 	size_t size = 1;
 	char *at;
 
-	for (size_t i = 0; i < place->caller_nr; i++)
+	for (size_t i = 0; i < place->caller_nr; i++) {
 		for (uint32_t k = 0; k < place->caller[i].nframe; k++)
 			size += frame_names_size(&place->caller[i].frame[k]);
+		size += place->caller[i].class ? frame_names_size(place->caller[i].class) : 0;
+	}
 	place->strings = at = malloc(size);
 	if (!at)
 		return -ENOMEM;
-	for (size_t i = 0; i < place->caller_nr; i++)
+	for (size_t i = 0; i < place->caller_nr; i++) {
 		for (uint32_t k = 0; k < place->caller[i].nframe; k++)
 			at = move_frame_names(&place->caller[i].frame[k], at);
+		if (place->caller[i].class)
+			at = move_frame_names(place->caller[i].class, at);
+	}
 	return 0;
 }
 

@@ -163,6 +163,7 @@ struct leak_place_caller {
 	uint32_t domain, site_nr;
 	struct frame_view *frame; /* from the oldest to the line that allocates, wrappers left out */
 	uint32_t nframe;	  /* 0: not known */
+	struct frame_view *class; /* whose function is the class of a Java object; NULL */
 };
 
 struct leak_place {

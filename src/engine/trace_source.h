@@ -41,7 +41,6 @@ enum frame_role source_role(struct source *source, uint32_t frame);
 struct frame_span source_frames(struct source *source, uint32_t traceback);
 
 /* The same; of a Java object the frame that stands for its class, whose function is the name. */
-#define JAVA_CLASS_FILE "<class>"
 struct frame_span source_object_frames(struct source *source, uint32_t traceback);
 
 /* The time of the snapshot. 0, or -ENODATA with a line in *why: its blocks have no ages. */

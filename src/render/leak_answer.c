@@ -106,16 +106,23 @@ static char *append_callers(const struct leak_row_style *style, char *text, cons
 	return text;
 }
 
-/* "copy_name at src/name.c:31" */
+/* "copy_name at src/name.c:31"; of a Java object with its class: "Shop.add at Shop.java:31 (byte[])" */
 static char *own_text(const struct leak_row_style *style, const struct leak_row_line *line)
 {
 	const struct leak_place_caller *caller = line->place && line->place->caller_nr ? line->place->caller : NULL;
+	char *place, *text;
 
 	if (line->own)
 		return frame_in_row(style, line->own);
 	if (!caller || !caller->nframe)
 		return strdup("<unknown>");
-	return frame_in_row(style, &caller->frame[caller->nframe - 1]);
+	place = frame_in_row(style, &caller->frame[caller->nframe - 1]);
+	if (!caller->class || !place)
+		return place;
+	if (asprintf(&text, "%s (%s)", place, caller->class->function) < 0)
+		text = NULL;
+	free(place);
+	return text;
 }
 
 /* "cart_new at src/cart.c:31 ← serve at src/serve.c:210" */
@@ -319,6 +326,8 @@ static void bundle_lines_release(struct bundle_lines *lines)
 void emit_leak_place(struct emitter *out, const struct leak_window *window, const struct leak_place *place)
 {
 	emit_frames(out, place->caller->frame, place->caller->nframe);
+	if (place->caller->class)
+		emit_text(out, "class", place->caller->class->function);
 	if (place->all_nr < 2)
 		return;
 	emit_list(out, "callers");

@@ -262,6 +262,7 @@ def test_leaks_names_the_line(bench):
     answer = bench.json("leaks", str(process.pid), "--domain", "java", "--java-gc", "--sample", "64K", "--for", "12s")
     lines = [(line["traceback"][0]["filename"], line["traceback"][0]["lineno"]) for leak in answer["leaks"] for line in leak["lines"]]
     check_equal(lines[0], ("Leak.java", LEAK_LINE), "the first line")
+    check_equal(answer["leaks"][0]["lines"][0]["class"], "byte[]", "its class")
     check(("Leak.java", CHURN_LINE) not in lines, "garbage leaks")
 
 
