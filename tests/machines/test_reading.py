@@ -68,7 +68,7 @@ def golden():
 
 
 def cases_of_reading(cases):
-    """{name: text} of all files, without those of commands that record."""
+    """{name: text} of all files, without cases of commands that record."""
     found = {}
     for path in sorted(cases.CASES.glob("*.case")):
         for name, text in cases.cases_of(path).items():
