@@ -114,3 +114,48 @@ def test_tarball_finds_a_leak_on(_bench, suite):
     # Its libraries lie beside it.
     system.shell("timeout 6 allocsnap run --exact -i 1s -o /tmp/data -- /tmp/leak; "
                  "allocsnap stats $(find /tmp/data -name '*.snap' | tail -n 1) | grep remember")
+
+
+# ---- RPM, as far as Debian's rpmbuild goes ----
+
+PARTS = "usr/bin/", "usr/lib/systemd/", "usr/share/allocsnap/", "usr/share/man/", "usr/share/bash-completion/", "usr/share/zsh/"
+
+
+def rpms(place=ONE):
+    return made("rpm", place, "rpm/RPMS/*/*.rpm")
+
+
+def own_rpm():
+    name, = (name for name in rpms() if not name.startswith("allocsnap-devel"))
+    return rpms()[name]
+
+
+def parts_of(listing):
+    """The files that both kinds of package have at one place; manuals of Debian's are compressed."""
+    paths = (line.removeprefix("./").removeprefix("/").removesuffix(".gz") for line in listing)
+    return {path for path in paths if path.startswith(PARTS) and not path.endswith("/") and "." in os.path.basename(path)}
+
+
+def test_rpm_has_what_the_debian_package_has(_bench):
+    debs = made("deb", ONE, "deb/*.deb")
+    deb = debs[package_of(debs)]
+    expected = parts_of(line.split()[5] for line in run("dpkg-deb", "-c", str(deb)).splitlines())
+    check(len(expected) > 40, f"only {sorted(expected)}")
+    check_equal(parts_of(run("rpm", "-qpl", str(own_rpm())).splitlines()), expected, "files")
+    again = rpms("another/place/tree")
+    for name, path in rpms().items():
+        check(path.read_bytes() == again[name].read_bytes(), f"{name} differs")
+
+
+def test_rpm_comes_and_goes(_bench):
+    """On a Debian: rpm knows none of its packages, so it is not asked what the program needs."""
+    debs = made("deb", ONE, "deb/*.deb")
+    needed = run("dpkg-deb", "-f", str(debs[package_of(debs)]), "Depends").strip()
+    system = System(OWN, leaking_program(), own_rpm())
+    system.shell("apt-get -qq update && apt-get -qq -y --no-install-recommends install rpm python3")
+    system.shell(f"apt-get -qq -y --no-install-recommends satisfy '{needed}'")
+    before = files_of(system.shell)
+    system.shell(f"rpm -i --nodeps /tmp/{own_rpm().name}")
+    check_finds_leak(system.shell)
+    system.shell("rpm -e allocsnap")
+    check_equal({path for path in files_of(system.shell) ^ before if not path.startswith("/root/.rpmdb")}, set(), "files that it leaves")
