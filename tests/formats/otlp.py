@@ -4,8 +4,9 @@ import collections
 import json
 import os
 import pathlib
+import subprocess
 
-from common import ALLOCSNAP, SNAPSHOTS, allocsnap, check, check_equal, run, stats, test, tool
+from common import ALLOCSNAP, SNAPSHOTS, allocsnap, check, check_equal, run, stats, test, tool, wait_for
 from pushed import Server
 from written import NAMES, convert, snapshot
 
@@ -76,6 +77,38 @@ def otlp_has_the_sums_of_stats(folder):
         check_equal(total_of(found["inuse_space/bytes"]), total["size"], f"{name}: bytes")
         check_equal(total_of(found["inuse_objects/count"]), total["count"], f"{name}: blocks")
         check_tables(request)
+
+
+PYTHON = "import json; kept = [json.loads('{\"a\": [1.5, 2.5]}') for _ in range(20000)]; input()"
+
+
+def recorded(folder, name, *argv):
+    """A snapshot of a real program, as it is when it waits: the test ends it."""
+    path = folder / f"{name}.snap"
+    with subprocess.Popen([ALLOCSNAP, "run", "-o", path, "-i", "2s", "--", *argv], cwd=folder, stdin=subprocess.PIPE,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as running:
+        wait_for(path.exists, f"a snapshot of {name}")
+        running.terminate()
+        running.communicate()
+    return path
+
+
+@test
+def otlp_of_real_programs_has_the_sums_of_stats(folder):
+    """A server, and a Python with its own rows."""
+    paths = [recorded(folder, "redis", tool("redis-server"), "--port", "0", "--save", ""),
+             recorded(folder, "python", tool("python3"), "-c", PYTHON)]
+    for path in paths:
+        allocsnap("convert", path, "-o", path.with_suffix(".otlp"))
+        request, total = decode(folder, path.with_suffix(".otlp")), stats(path)["total"]
+        found = profiles_of(request)
+        check(total["count"] > 100, f"{path.name}: {total}")
+        check_equal([total_of(found["inuse_space/bytes"]), total_of(found["inuse_objects/count"])], [total["size"], total["count"]],
+                    path.name)
+        check_tables(request)
+        if path.stem == "python":
+            stacks = stacks_of(request, found["inuse_space/bytes"])
+            check(any("<module>" in stack for stack in stacks), f"no frame of Python: {list(stacks)[:3]}")
 
 
 @test
