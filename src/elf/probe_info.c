@@ -264,6 +264,16 @@ static bool have_sound_prefixes(const struct probe_info *probe_info)
 	return true;
 }
 
+/* Each place is of a row that is a USDT probe: a function's would be probed as such. */
+static bool have_sound_usdt(const struct probe_info *probe_info, const struct functions_wanted *wanted, uint64_t file_bytes)
+{
+	const struct usdt_places *usdt = probe_info->usdt;
+
+	return probe_info->has_usdt <= 1 &&
+	       (!usdt || (usdt_places_are_sound(usdt, wanted_nr(wanted), file_bytes) &&
+			  !array_any(usdt->nr, i, !wanted->function[usdt->place[i].wanted].is_usdt)));
+}
+
 bool probe_info_are_sound(const struct probe_info *probe_info,
 			    const struct functions_wanted *wanted, uint64_t file_bytes)
 {
@@ -274,9 +284,9 @@ bool probe_info_are_sound(const struct probe_info *probe_info,
 	    probe_info->function_nr > OBJECT_FUNCTIONS_MAX || probe_info->copies_text > text_copy_nr ||
 	    probe_info->heaps & ~RUNTIME_HEAP_BITS ||
 	    probe_info->nameless_heap > DOMAIN_MIMALLOC ||
-	    probe_info->calls_exec > 1 || probe_info->is_loader > 1 || probe_info->has_sampler > 1 || probe_info->has_usdt > 1 ||
+	    probe_info->calls_exec > 1 || probe_info->is_loader > 1 || probe_info->has_sampler > 1 ||
 	    (probe_info->sampler && !sampler_places_are_sound(probe_info->sampler, file_bytes)) ||
-	    (probe_info->usdt && !usdt_places_are_sound(probe_info->usdt, wanted_nr(wanted), file_bytes)))
+	    !have_sound_usdt(probe_info, wanted, file_bytes))
 		return false;
 	if (probe_info->functions_err &&
 	    (probe_info->function_nr ||

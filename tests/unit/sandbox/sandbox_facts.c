@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/file_copy.h"
 #include "elf/allocators.h"
+#include "elf/argument_source.h"
 #include "elf/probe_info.h"
 #include "elf/runtime_detect.h"
 #include "sandbox_fixture.h"
@@ -152,6 +153,24 @@ Test(sandbox_probe_info, about_unwanted_functions_are_refused)
 	function.name++;
 	cr_expect(!probe_info_are_sound(&probe_info, &wanted, 1));
 	function.name = allocator_function_nr;
+	cr_expect(!probe_info_are_sound(&probe_info, NULL, 1));
+}
+
+/* So are places of USDT probes that are of a function's row. */
+Test(sandbox_probe_info, about_unwanted_usdt_probes_are_refused)
+{
+	static struct usdt_places places;
+	struct probe_info probe_info = { .has_usdt = 1, .usdt = &places };
+	struct functions_wanted asked = { .nr = 2, .function = { { .name = "get" }, { .name = "p:malloc", .is_usdt = 1 } } };
+
+	places = (struct usdt_places){ .nr = 1, .place[0] = { .offset = 0, .wanted = 1 } };
+	for (size_t i = 0; i < USDT_ARGUMENTS; i++)
+		places.place[0].call.argument[i] = argument_constant(1);
+	cr_expect(probe_info_are_sound(&probe_info, &asked, 1));
+	places.place[0].wanted = 0;
+	cr_expect(!probe_info_are_sound(&probe_info, &asked, 1));
+	places.place[0].wanted = 2;
+	cr_expect(!probe_info_are_sound(&probe_info, &asked, 1));
 	cr_expect(!probe_info_are_sound(&probe_info, NULL, 1));
 }
 
