@@ -5,7 +5,7 @@ import json
 import pathlib
 
 import yaml
-from harness import check, check_equal
+from harness import check_equal
 
 PODMANS_PROFILE = pathlib.Path("/usr/share/containers/seccomp.json")
 MANIFEST = pathlib.Path(__file__).resolve().parents[2] / "deploy/daemonset.yaml"
