@@ -162,13 +162,13 @@ static int make_attach_file(const struct jvm *jvm, int tmp_fd, const char *name,
 	return reason_set(why, fd, "/tmp/%s cannot be made in its file system: %s", name, strerror(-fd));
 }
 
-/* All is looked at again: the flags of HotSpot, and the thread that gets the signal. */
+/* All is looked at again, from the thread on that gets the signal: it is there as long as what is read then is true. */
 static int send_quit(const struct jvm *jvm, struct reason *why)
 {
 	struct jvm now = {};
 	int err = jvm_look(jvm->pid, &now, why) ?: jvm_check_attach(&now, why) ?: jvm_check_signal(&now, why);
 
-	if (!err && (now.own_pid != jvm->own_pid || now.quit_thread != jvm->quit_thread))
+	if (!err && now.own_pid != jvm->own_pid)
 		err = reason_set(why, -ESRCH, "it has ended, or another program has begun in it");
 	return err ?: jvm_send_quit(&now, why);
 }

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -326,7 +327,7 @@ static int read_status_numbers(pid_t pid, const char *name, const char *field, i
  * HotSpot blocks SIGQUIT in all its threads but one, in which it runs its own operations. A signal to that thread alone ends
  * with it: all threads but one end before another program begins in a process, and the program keeps no thread's number.
  */
-static pid_t find_quit_thread(pid_t pid)
+static pid_t look_for_quit_thread(pid_t pid)
 {
 	DIR *threads = proc_open_threads(pid);
 	pid_t tid = threads ? proc_next_thread(threads) : 0;
@@ -340,6 +341,21 @@ static pid_t find_quit_thread(pid_t pid)
 	}
 	if (threads)
 		closedir(threads);
+	return tid;
+}
+
+#define QUIT_TRIES 20
+#define QUIT_MS 5
+
+/* A C library blocks all signals of a thread for a moment, while it creates another one. */
+static pid_t find_quit_thread(pid_t pid)
+{
+	pid_t tid = look_for_quit_thread(pid);
+
+	for (int i = 1; i < QUIT_TRIES && !tid; i++) {
+		poll(NULL, 0, QUIT_MS);
+		tid = look_for_quit_thread(pid);
+	}
 	return tid;
 }
 
@@ -359,7 +375,7 @@ static int read_status(pid_t pid, struct jvm *ret, struct reason *why)
 	ret->uid = uid[1];
 	ret->gid = gid[1];
 	ret->catches_quit = caught >> (SIGQUIT - 1) & 1;
-	ret->quit_thread = find_quit_thread(pid);
+	ret->quit_thread = ret->catches_quit ? find_quit_thread(pid) : 0;
 	return 0;
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Java virtual machines: which are asked, by what, and which are left as they are."""
+import contextlib
 import functools
 import os
 import pathlib
@@ -137,7 +138,10 @@ def attach(bench, process, *options, **more):
 def has_agent(process):
     """Whether the agent works: its thread, its memory file."""
     tasks = pathlib.Path(f"/proc/{process.pid}/task")
-    names = [(task / "comm").read_text(encoding="utf-8").strip() for task in tasks.iterdir()]
+    names = []
+    for task in tasks.iterdir():
+        with contextlib.suppress(OSError):  # a thread that has ended
+            names.append((task / "comm").read_text(encoding="utf-8").strip())
     return "allocsnap" in names, "/memfd:allocsnap-java" in pathlib.Path(f"/proc/{process.pid}/maps").read_text(encoding="ascii")
 
 
