@@ -318,8 +318,11 @@ static uint64_t led_to;
 
 static int read_pointers(void *, uint64_t, void *to, size_t bytes)
 {
-	for (size_t i = 0; i < bytes / 8; i++)
-		((uint64_t *)to)[i] = (UINT64_C(1) << 40) + led_to++ * 4 * PAGE;
+	for (size_t i = 0; i < bytes / 8; i++) {
+		const uint64_t pointer = (UINT64_C(1) << 40) + led_to++ * 4 * PAGE;
+
+		memcpy((char *)to + i * sizeof(pointer), &pointer, sizeof(pointer));
+	}
 	read_nr++;
 	return 0;
 }
