@@ -494,10 +494,12 @@ static int find_in_traceback(struct keyspace *keys, struct key_source *source, u
 {
 	bool is_traceback = keys->type->kind == KEY_IS_TRACEBACK;
 	bool is_object = keys->type->frame_text == object_text && !keys->options->cumulative;
-	struct frame_span span = is_object ? source_object_frames(source->traces, traceback) : source_frames(source->traces, traceback);
+	struct frame_span span = source_frames(source->traces, traceback);
 	size_t nr = is_traceback || keys->options->cumulative ? span.nframe : 1;
 	int err = array_reserve(&list->id, &list->id_alloc, nr);
 
+	if (is_object)
+		span = source_object_frames(source->traces, traceback);
 	for (size_t i = 0; i < nr && !err; i++)
 		err = find_frame(keys, source, span.frame[nr - 1 - i], &list->id[i]);
 	if (err)

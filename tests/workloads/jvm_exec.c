@@ -58,14 +58,16 @@ int main(int argc, char **argv)
 {
 	pthread_t thread;
 	struct timespec begun, now;
-	char path[64];
+	char path[64], socket[64];
 
 	if (argc < 3)
 		return answer_lines();
 	snprintf(path, sizeof(path), "/tmp/.attach_pid%d", getpid());
+	snprintf(socket, sizeof(socket), "/tmp/.java_pid%d", getpid());
+	unlink(socket); /* an earlier process with this number may have left it */
 	if (pthread_create(&thread, NULL, begin_vm, argv[1]))
 		return 1;
-	while (access(path, F_OK))
+	while (access(path, F_OK) && access(socket, F_OK)) /* on a busy machine the file may come and go */
 		;
 	clock_gettime(CLOCK_MONOTONIC, &begun);
 	do
