@@ -118,7 +118,7 @@ def test_tarball_finds_a_leak_on(_bench, suite):
 
 # ---- RPM, as far as Debian's rpmbuild goes ----
 
-PARTS = "usr/bin/", "usr/lib/systemd/", "usr/share/allocsnap/", "usr/share/man/", "usr/share/bash-completion/", "usr/share/zsh/"
+PARTS = "bin/", "lib/systemd/", "share/allocsnap/", "share/man/", "share/bash-completion/", "share/zsh/"
 
 
 def rpms(place=ONE):
@@ -131,8 +131,8 @@ def own_rpm():
 
 
 def parts_of(listing):
-    """The files that both kinds of package have at one place; manuals of Debian's are compressed."""
-    paths = (line.removeprefix("./").removeprefix("/").removesuffix(".gz") for line in listing)
+    """The files that both kinds of package have at one place. Debian 12 has units in /lib, and compresses manuals."""
+    paths = (line.lstrip("./").removeprefix("usr/").removesuffix(".gz") for line in listing)
     return {path for path in paths if path.startswith(PARTS) and not path.endswith("/") and "." in os.path.basename(path)}
 
 
