@@ -40,7 +40,17 @@ class RecordedBench:
         wait_for(lambda: programs_of(process), f"allocsnap starts {argv[0]}")
         process.pid, = programs_of(process)
         process.run_folder = None  # its output is the program's, without paths of snapshots
+        end = process.kill
+        process.kill = lambda: end_with_programs(end, process.pid)
         return process
+
+
+def end_with_programs(end, first):
+    """A program outlives `run` if that is killed."""
+    pids = with_children(first)
+    end()
+    for pid in filter(is_running, pids):
+        os.kill(pid, signal.SIGKILL)
 
 
 def programs_of(run):

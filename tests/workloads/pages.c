@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "workload.h"
@@ -237,6 +238,7 @@ static void fork_child(void)
 	sum += pipe(done);
 	child = fork();
 	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test may kill its parent */
 		copy_in_child();
 		sum += write(done[1], "", 1);
 		pause();
