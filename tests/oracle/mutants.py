@@ -42,8 +42,9 @@ MUTANTS = {
         "src/engine/keys.c",
         ("static int find_traceback(", "static uint32_t total;\n\nstatic int find_traceback("),
         ("list->id_nr * sizeof(*list->id), 0);", "list->id_nr * sizeof(*list->id), total);"),
-        (": source_frames(source->traces, traceback);",
-         ": (total = source->traces->tables->traceback[traceback].total_nframe, source_frames(source->traces, traceback));")),
+        ("struct frame_span span = source_frames(source->traces, traceback);",
+         "struct frame_span span = (total = source->traces->tables->traceback[traceback].total_nframe, "
+         "source_frames(source->traces, traceback));")),
     "lineno: the oldest frame instead of the most recent": (
         "src/engine/keys.c",
         ("span.frame[nr - 1 - i], &list->id[i]", "span.frame[span.nframe - 1 - i], &list->id[i]")),
