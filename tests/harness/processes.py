@@ -37,6 +37,14 @@ def snapshots_below(folder):
     return [path for _, path in sorted(found)]
 
 
+class Popen(subprocess.Popen):
+    """A killed program has ended when kill() returns: else the bench could take it for one that runs, and judge its end."""
+
+    def kill(self):
+        super().kill()
+        self.wait(60 * PATIENCE)
+
+
 class Process:
     """A child with its output read line by line; stderr goes to a file.
 
@@ -48,8 +56,8 @@ class Process:
         self.run_folder = folder_of_run(argv)
         self.run_paths = snapshots_below(self.run_folder) if self.run_folder else []
         with open(stderr_path, "wb") as stderr:
-            self.popen = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                          stderr=stderr, **options)
+            self.popen = Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=stderr, **options)
         self.pid = self.popen.pid
         self.buffer = b""
 
