@@ -89,12 +89,9 @@ static const char *kind_hint(enum kind kind)
 static void report_missing_data(const struct snapshot *snapshot, const char *name)
 {
 	const char *filters = snapshot__metadata(snapshot, "filters");
-	char *losses = losses_line(snapshot);
 
 	name = path_name(name);
-	if (losses)
-		log_cut("%s: %s", name, losses);
-	free(losses);
+	log_losses_line(snapshot, name);
 	if (filters)
 		log_cut("%s: filtered, not the whole: %s", name, filters);
 }
@@ -250,6 +247,7 @@ int log_losses(const struct report_loss *loss, size_t nr)
 	struct report_loss *unknown = calloc(nr + 1, sizeof(*unknown));
 	size_t unknown_nr = 0;
 	char *line;
+	int err;
 
 	if (!unknown)
 		return -ENOMEM;
@@ -264,9 +262,10 @@ int log_losses(const struct report_loss *loss, size_t nr)
 	line = loss_list_line(unknown, unknown_nr);
 	if (line)
 		log_info("%s", line);
+	err = line ? 0 : -errno;
 	free(line);
 	free(unknown);
-	return 0;
+	return err;
 }
 
 int log_snapshot_losses(const struct snapshot *snapshot)

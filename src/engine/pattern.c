@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "engine/pattern.h"
+#include "base/text_stream.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -285,8 +286,8 @@ static int write_regex_set(struct text set, FILE *out)
 	}
 	if (!err && is_empty)
 		err = write_regex_range(&all, in);
-	if (in && fclose(in))
-		err = -ENOMEM;
+	if (in)
+		err = text_stream_close(in, &members) ?: err;
 	if (!err)
 		fprintf(out, "[%s%s]", negated != is_empty ? "^" : "", members);
 	free(members);

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "base/text_stream.h"
 #include "base/units.h"
 #include "engine/pattern.h"
 
@@ -552,8 +553,8 @@ static int write_sql_match(FILE *out, const char *column, const char *pattern, s
 	}
 	text = open_memstream(&regex, &len);
 	err = text ? pattern_write_regex(pattern, text) : -ENOMEM;
-	if (text && fclose(text))
-		err = -ENOMEM;
+	if (text)
+		err = text_stream_close(text, &regex) ?: err;
 	if (!err) {
 		fprintf(out, "match(%s, ", column);
 		write_sql_text(out, regex);

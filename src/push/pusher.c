@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/reason.h"
+#include "base/text_stream.h"
 #include "engine.h"
 #include "push/push_queue.h"
 #include "render.h"
@@ -50,7 +51,7 @@ static int make_pprof(const struct snapshot *snapshot, char **ret_bytes, size_t 
 		if (err)
 			reason_set(why, err, "%s", strerror(-err));
 	}
-	if (out && fclose(out) && !err)
+	if (out && text_stream_close(out, ret_bytes) && !err)
 		err = reason_set(why, -ENOMEM, "out of memory");
 	statistics_free(statistics);
 	return err;

@@ -15,6 +15,7 @@
 #include "engine.h"
 #include "render.h"
 #include "render/caveats.h"
+#include "render/facts.h"
 #include "snapshot.h"
 
 #define TOP_AT_END 10
@@ -213,17 +214,15 @@ int print_top_rows(const char *path)
 		.snapshot_nr = 1,
 		.top = TOP_AT_END,
 	};
-	char *losses = err ? NULL : losses_line(snapshot);
 	struct cost gap_blocks;
 	struct reason gaps;
 
 	err = err ?: text->report(stdout, &report) ?: render_traced(stdout, snapshot, "");
 	err = err ?: render_rss(stdout, snapshot, "");
-	if (losses)
-		log_cut("%s: %s", path_name(path), losses);
+	if (!err)
+		log_losses_line(snapshot, path_name(path));
 	if (!err && gap_warning(snapshot, &options, "", &gap_blocks, &gaps))
 		log_cut("warning: %s", gaps.text);
-	free(losses);
 	statistics_free(statistics);
 	snapshot__close(snapshot);
 	return err;
@@ -232,11 +231,8 @@ int print_top_rows(const char *path)
 void log_dropped_blocks(const char *path)
 {
 	struct snapshot *snapshot = snapshot__open(path, NULL);
-	bool is_whole = !snapshot || !snapshot__counter(snapshot, "blocks_dropped");
-	char *losses = is_whole ? NULL : losses_line(snapshot);
 
-	if (losses)
-		log_cut("%s: %s", path_name(path), losses);
-	free(losses);
+	if (snapshot && snapshot__counter(snapshot, "blocks_dropped"))
+		log_losses_line(snapshot, path_name(path));
 	snapshot__close(snapshot);
 }

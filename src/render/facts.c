@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/log.h"
+#include "base/text_stream.h"
 #include "base/units.h"
 #include "engine/estimate.h"
 #include "formats/import.h"
@@ -193,6 +195,7 @@ char *loss_list_line(const struct report_loss *loss, size_t nr)
 {
 	char *text = NULL, *line = NULL;
 	const char *before = "losses: ";
+	bool is_none = false;
 	size_t len = 0;
 	FILE *out = open_memstream(&text, &len);
 
@@ -202,12 +205,12 @@ char *loss_list_line(const struct report_loss *loss, size_t nr)
 		fprintf(out, "%s%s %" PRIu64, before, loss[i].name, loss[i].value);
 		before = ", ";
 	}
-	errno = ENOMEM;
-	if (out && !fclose(out)) {
+	if (out && !text_stream_close(out, &text)) {
 		line = len ? clean_copy(text) : NULL;
-		errno = len ? errno : 0;
+		is_none = !len;
 	}
 	free(text);
+	errno = is_none ? 0 : ENOMEM;
 	return line;
 }
 
@@ -219,6 +222,17 @@ char *losses_line(const struct snapshot *snapshot)
 
 	free(loss);
 	return line;
+}
+
+void log_losses_line(const struct snapshot *snapshot, const char *name)
+{
+	char *line = losses_line(snapshot);
+
+	if (line)
+		log_cut("%s: %s", name, line);
+	else if (errno)
+		log_cut("%s: losses: %s", name, strerror(errno));
+	free(line);
 }
 
 /* ---- RSS ------------------------------------------------------------------------------------ */

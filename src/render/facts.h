@@ -58,6 +58,9 @@ const char *counter_meaning(const char *name);
 struct report_loss;
 int snapshot_losses(const struct snapshot *snapshot, struct report_loss **ret, size_t *ret_nr);
 
+/* losses_line() on stderr, behind the name of the snapshot; also that there was no memory for it. */
+void log_losses_line(const struct snapshot *snapshot, const char *name);
+
 /* Whether the snapshot has a counter or loss of this name, even if it is 0. */
 bool snapshot_has_counter(const struct snapshot *snapshot, const char *name);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/terminal.h"
+#include "base/units.h"
 #include "render/clean.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
@@ -68,15 +69,14 @@ static void put_group_row(struct emitter *out, const struct fleet_answer *answer
 
 /* ---- hosts ---------------------------------------------------------------------------------- */
 
-/* Returns the columns that a cleaned name takes. */
+/* Returns the columns that a cleaned name takes, 1,000 at most. */
 static int name_width(const char *name)
 {
-	char *clean = clean_copy(name);
+	char clean[1001];
 	int width = 0;
 
-	for (const char *at = clean; at && *at; at++)
+	for (const char *at = clean_text(clean, sizeof(clean), name); *at; at++)
 		width += (*at & 0xc0) != 0x80;
-	free(clean);
 	return width;
 }
 

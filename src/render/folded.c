@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/text_stream.h"
 #include "engine.h"
 #include "render/clean.h"
 #include "render/formats.h"
@@ -86,8 +87,8 @@ static int add_folded_line(struct folded_lines *lines, const struct report *repo
 	FILE *out = open_memstream(&line.stack, &len);
 	int err = out ? put_stack(out, names, statistic, report->statistics->key_type) : -ENOMEM;
 
-	if (out && fclose(out))
-		err = -ENOMEM;
+	if (out)
+		err = text_stream_close(out, &line.stack) ?: err;
 	err = err ?: array_push(lines, line, line);
 	if (err)
 		free(line.stack);

@@ -114,11 +114,13 @@ static void put_comment(struct pprof_writer *writer, const char *fmt, ...)
 	free(line);
 }
 
-/* Puts a line that may be missing, and frees it. */
-static void put_comment_line(struct pprof_writer *writer, char *line)
+/* Puts the line of losses_line() or loss_list_line(), if there is one, and frees it. */
+static void comment_losses(struct pprof_writer *writer, char *line)
 {
 	if (line)
 		put_comment(writer, "%s", line);
+	else if (errno)
+		writer->profile.body.err = -errno;
 	free(line);
 }
 
@@ -133,7 +135,7 @@ static void comment_snapshot(struct pprof_writer *writer, const struct snapshot 
 		put_comment(writer, "sampled, %s; values are estimates of the whole", rate);
 	if (snapshot__metadata_u64(snapshot, "gap_count", snapshot__tables(snapshot)->gap_nr))
 		put_comment(writer, "%s", gaps_text(gaps, snapshot));
-	put_comment_line(writer, losses_line(snapshot));
+	comment_losses(writer, losses_line(snapshot));
 }
 
 static void put_comments(struct pprof_writer *writer)
@@ -146,7 +148,7 @@ static void put_comments(struct pprof_writer *writer)
 	for (size_t i = 0; i < report->cohort_nr; i++)
 		put_comment(writer, "%" PRIu32 " snapshots of %" PRIu32 " processes on %" PRIu32 " hosts",
 			    report->cohort[i].snapshots, report->cohort[i].processes, report->cohort[i].hosts);
-	put_comment_line(writer, loss_list_line(report->loss, report->loss_nr));
+	comment_losses(writer, loss_list_line(report->loss, report->loss_nr));
 	for (size_t i = 0; i < report->warning_nr; i++)
 		put_comment(writer, "%s", report->warning[i]);
 }

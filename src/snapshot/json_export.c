@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/progress.h"
+#include "base/text_stream.h"
 #include "base/units.h"
 #include "snapshot/private.h"
 
@@ -133,7 +134,7 @@ static int write_texts(const struct snapshot *snapshot, struct traceback_texts *
 		end = ftell(out);
 		texts->end[texts->nr++] = end;
 	}
-	return fclose(out) || end < 0 ? -errno ?: -ENOMEM : 0;
+	return text_stream_close(out, &texts->bytes) ?: end < 0 ? -ENOMEM : 0;
 }
 
 static void put_traceback_text(const struct export *e, uint32_t id)

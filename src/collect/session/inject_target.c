@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "base/text_stream.h"
 #include "inject/inject.h"
 #include "collect/probe/link_holder.h"
 #include "collect/sources/python_hooks_plan.h"
@@ -113,7 +114,7 @@ static int functions_text(const struct inject_plan *plan, char **ret)
 		fprintf(out, " of %s", allocator->path);
 	}
 	is_bad = ferror(out);
-	return fclose(out) || is_bad ? -ENOMEM : 0;
+	return text_stream_close(out, ret) ?: is_bad ? -ENOMEM : 0;
 }
 
 /* If this fails, the link holder has ended, which helpers_check() notices. */

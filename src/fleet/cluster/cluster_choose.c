@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "base/text_stream.h"
 #include "fleet/catalogue_private.h"
 #include "fleet/row_tables.h"
 
@@ -63,8 +64,8 @@ static int make_condition(const struct cluster_choice *choice, char **ret, struc
 	int err = all_fates && out ? 0 : -ENOMEM;
 
 	err = err ?: fleet_selections_write_sql(choice->selection, choice->selection_nr, all_fates, out, why);
-	if (out && fclose(out))
-		err = -ENOMEM;
+	if (out)
+		err = text_stream_close(out, ret) ?: err;
 	free(all_fates);
 	return err;
 }
