@@ -37,6 +37,13 @@ json_t *json_clean_string(const char *text)
 	return value;
 }
 
+json_t *json_whole_copy(json_t *value)
+{
+	json_t *copy = json_deep_copy(value);
+
+	return json_unless(!json_equal(copy, value), copy);
+}
+
 json_t *json_unless(int err, json_t *value)
 {
 	if (!err)

@@ -26,6 +26,9 @@ int json_set(json_t *object, const char *key, json_t *value);
 json_t *json_clean_string(const char *text);
 json_t *json_count(uint64_t value);
 
+/* A copy with all of its members, or NULL: no memory. jansson's copies lack what it found no memory for. */
+json_t *json_whole_copy(json_t *value);
+
 /* Returns value if err is 0. Otherwise drops it and returns NULL. */
 json_t *json_unless(int err, json_t *value);
 

@@ -429,7 +429,7 @@ static json_t *merged_head(const struct report_layout *layout, unsigned int drop
 static void write_head(struct packed_json *json, const struct report_data *data, const struct report_layout *layout)
 {
 	unsigned int dropped = data->key_columns_wanted & ~(data->key_columns & layout->limits.key_columns);
-	json_t *head = json_copy(data->head);
+	json_t *head = json_whole_copy(data->head);
 	int err = 0;
 
 	if (layout->merged_nr || layout->small_site_nr || dropped)

@@ -154,7 +154,7 @@ static int renumber(json_t *object, const char *key, const uint32_t *number)
 
 static json_t *numbered_leaks(const struct report_data *data, const struct report_layout *layout)
 {
-	json_t *leaks = json_deep_copy(data->leaks), *row, *line;
+	json_t *leaks = json_whole_copy(data->leaks), *row, *line;
 	size_t i, k;
 	int err = leaks ? 0 : -ENOMEM;
 
