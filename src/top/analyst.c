@@ -233,8 +233,10 @@ static int make_answer(struct analyst *analyst)
 	snapshot__close(base);
 	if (!err && analyst->leaks)
 		err = top_answer_judge(analyst->answer, analyst->leaks);
-	if (!err && analyst->unjudgeable)
+	if (!err && analyst->unjudgeable) {
 		analyst->answer->unjudged = strdup(analyst->unjudgeable);
+		err = analyst->answer->unjudged ? 0 : -ENOMEM;
+	}
 	if (!err && question->open)
 		err = top_answer_open(analyst->answer, question, analyst->newest, &analyst->why);
 	return err;
@@ -251,24 +253,42 @@ static void *answer_in_thread(void *analyst_)
 	analyst->err = make_answer(analyst);
 	if (write(analyst->event_fd, &one, sizeof(one)) != sizeof(one))
 		analyst->err = analyst->err ?: -EIO; /* an eventfd takes it */
+	__atomic_store_n(&analyst->has_ended, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 
 /* ---- outside the thread --------------------------------------------------------------------- */
 
+static void free_question(struct analyst *analyst)
+{
+	free(analyst->added);
+	free(analyst->open);
+	analyst->added = analyst->open = NULL;
+}
+
 int analyst_ask(struct analyst *analyst, const struct top_question *question, const char *added)
 {
-	int err;
+	int err = 0;
 
 	analyst->question = *question;
 	analyst->added = added ? strdup(added) : NULL;
 	analyst->open = question->open ? strdup(question->open) : NULL;
+	if ((added && !analyst->added) || (question->open && !analyst->open))
+		err = ENOMEM;
 	analyst->question.open = analyst->open;
 	analyst->answer = NULL;
+	analyst->has_ended = false;
 	analyst->why = (struct reason){ "out of memory" };
-	err = pthread_create(&analyst->thread, NULL, answer_in_thread, analyst);
+	err = err ?: pthread_create(&analyst->thread, NULL, answer_in_thread, analyst);
 	analyst->is_running = !err;
+	if (err)
+		free_question(analyst);
 	return -err;
+}
+
+bool analyst_has_ended(const struct analyst *analyst)
+{
+	return analyst->is_running && __atomic_load_n(&analyst->has_ended, __ATOMIC_ACQUIRE);
 }
 
 int analyst_wait(struct analyst *analyst, struct top_answer **ret)
@@ -279,9 +299,7 @@ int analyst_wait(struct analyst *analyst, struct top_answer **ret)
 	analyst->is_running = false;
 	if (read(analyst->event_fd, &nr, sizeof(nr)) != sizeof(nr) && errno != EAGAIN)
 		analyst->err = analyst->err ?: -errno;
-	free(analyst->added);
-	free(analyst->open);
-	analyst->added = analyst->open = NULL;
+	free_question(analyst);
 	if (analyst->err) {
 		top_answer_free(analyst->answer);
 		analyst->answer = NULL;
@@ -304,12 +322,17 @@ void analyst_forget(struct analyst *analyst)
 	analyst->judged_ns = analyst->judge_took_ns = 0;
 }
 
-void analyst_release(struct analyst *analyst)
+void analyst_stop(struct analyst *analyst)
 {
 	struct top_answer *answer;
 
 	if (analyst->is_running && !analyst_wait(analyst, &answer))
 		top_answer_free(answer);
+}
+
+void analyst_release(struct analyst *analyst)
+{
+	analyst_stop(analyst);
 	analyst_forget(analyst);
 	if (analyst->event_fd >= 0)
 		close(analyst->event_fd);

@@ -69,6 +69,7 @@ struct analyst {
 	pthread_t thread;
 	bool is_running;
 	int event_fd; /* becomes readable when the answer is there */
+	bool has_ended; /* the same, if that failed; other threads read it with acquire order */
 	int err;
 	struct top_answer *answer;
 	struct reason why;
@@ -77,7 +78,10 @@ struct analyst {
 /* Returns 0 or a negative errno. Release it after a failure, too. */
 int analyst_init(struct analyst *analyst);
 
-/* Waits for the answer, and removes the series' temporary files. */
+/* Waits for the answer to a question that is under way, and drops it. */
+void analyst_stop(struct analyst *analyst);
+
+/* The same, and removes the series' temporary files. */
 void analyst_release(struct analyst *analyst);
 
 /* Forgets the series and its verdicts, for another process. Nothing may be running. */
@@ -88,6 +92,9 @@ void analyst_forget(struct analyst *analyst);
  * none. Returns 0 or a negative errno; then nothing runs.
  */
 int analyst_ask(struct analyst *analyst, const struct top_question *question, const char *added);
+
+/* Whether analyst_wait() would return at once. */
+bool analyst_has_ended(const struct analyst *analyst);
 
 /*
  * Waits for the answer. Returns 0 with the answer, which the caller frees, in *ret; or an error, with a line in

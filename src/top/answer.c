@@ -252,7 +252,14 @@ static struct top_process top_process_of(const struct snapshot *snapshot)
 	return process;
 }
 
-static char *copy_time(const struct snapshot *snapshot)
+/* Nothing is left out for want of memory. */
+static int copy_text(char **ret, const char *text)
+{
+	*ret = text && *text ? strdup(text) : NULL;
+	return text && *text && !*ret ? -ENOMEM : 0;
+}
+
+static int copy_time(char **ret, const struct snapshot *snapshot)
 {
 	uint64_t wall_ns = snapshot__metadata_u64(snapshot, "wall_ns", 0);
 	time_t seconds = wall_ns / SECOND_NS;
@@ -260,32 +267,32 @@ static char *copy_time(const struct snapshot *snapshot)
 	struct tm tm;
 
 	if (!wall_ns || !gmtime_r(&seconds, &tm))
-		return NULL;
+		return 0;
 	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm);
-	return strdup(text);
+	return copy_text(ret, text);
 }
 
-static char *copy_text(const char *text)
+static int copy_losses(char **ret, const struct snapshot *snapshot)
 {
-	return text && *text ? strdup(text) : NULL;
+	*ret = losses_line(snapshot);
+	return *ret ? 0 : -errno;
 }
 
-static void set_answer_facts(struct top_answer *answer, const struct snapshot *base, const struct snapshot *newest)
+static int set_answer_facts(struct top_answer *answer, const struct snapshot *base, const struct snapshot *newest)
 {
 	char rate[RATE_TEXT_MAX], gaps[GAPS_TEXT_MAX];
 	struct reason why;
 
 	answer->process = top_process_of(newest);
 	answer->now_ns = snapshot__metadata_u64(newest, "monotonic_ns", 0);
-	answer->host = copy_text(snapshot__metadata(newest, "host"));
-	answer->time = copy_time(newest);
-	answer->rate = copy_text(rate_text(rate, newest));
-	answer->losses = losses_line(newest);
-	answer->gaps = snapshot__tables(newest)->gap_nr ? strdup(gaps_text(gaps, newest)) : NULL;
-	if (base && unrecorded_reason(base, newest, &why))
-		answer->unjudged_growth = strdup(why.text);
 	if (base)
 		answer->window_ns = answer->now_ns - snapshot__metadata_u64(base, "monotonic_ns", answer->now_ns);
+	if (!base || !unrecorded_reason(base, newest, &why))
+		why.text[0] = '\0';
+	return copy_text(&answer->host, snapshot__metadata(newest, "host")) ?: copy_time(&answer->time, newest) ?:
+	       copy_text(&answer->rate, rate_text(rate, newest)) ?: copy_losses(&answer->losses, newest) ?:
+	       copy_text(&answer->gaps, snapshot__tables(newest)->gap_nr ? gaps_text(gaps, newest) : NULL) ?:
+	       copy_text(&answer->unjudged_growth, why.text);
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -385,9 +392,10 @@ int top_answer_make(const struct top_question *question, const struct snapshot *
 	if (!answer)
 		return -ENOMEM;
 	options.key_type = answer->key_type = question->key_type;
-	set_answer_facts(answer, base, newest);
-	err = base ? snapshot_compare(base, newest, &options, &statistics, why) :
-		     snapshot_statistics(newest, &options, &statistics, why);
+	err = set_answer_facts(answer, base, newest);
+	if (!err)
+		err = base ? snapshot_compare(base, newest, &options, &statistics, why) :
+			     snapshot_statistics(newest, &options, &statistics, why);
 	if (!err) {
 		answer->total = statistics->total;
 		answer->total_diff = statistics->total_diff;
@@ -516,12 +524,12 @@ int top_answer_judge(struct top_answer *answer, const struct leaks *leaks)
 {
 	enum leak_unjudged unjudged = leaks_find_unjudged(leaks);
 	char text[LEAK_UNJUDGED_MAX];
+	int err = copy_text(&answer->unjudged, leak_unjudged_text(text, unjudged, leaks));
 
 	answer->is_judged = !leak_unjudged_is_void(unjudged);
 	answer->judged_ns = leaks->window.span_ns;
-	answer->unjudged = copy_text(leak_unjudged_text(text, unjudged, leaks));
-	if (!answer->is_judged)
-		return 0;
+	if (err || !answer->is_judged)
+		return err;
 	answer->sure_nr = leaks->kind_nr[LEAK_SURE];
 	answer->likely_nr = leaks->kind_nr[LEAK_LIKELY];
 	return mark_leaking_rows(answer, leaks);

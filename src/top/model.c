@@ -123,41 +123,39 @@ static void choose_rows(struct top_model *model)
 	qsort_r(model->shown, model->shown_nr, sizeof(*model->shown), by_order, model);
 }
 
-static int update_rows(struct top_model *model, const char *identity)
+static void update_rows(struct top_model *model, const char *identity)
 {
-	size_t *shown;
-
-	if (!model->answer) {
-		model->shown_nr = 0;
-		return 0;
-	}
-	shown = reallocarray(model->shown, model->answer->row_nr + 1, sizeof(*shown));
-	if (!shown)
-		return -ENOMEM;
-	model->shown = shown;
+	model->shown_nr = 0;
+	if (!model->answer)
+		return;
 	choose_rows(model);
 	select_row_again(model, identity);
 	if (model->row_cursor.selected >= model->shown_nr)
 		model->row_cursor.selected = model->shown_nr ? model->shown_nr - 1 : 0;
-	return 0;
 }
 
-int top_model_update(struct top_model *model)
+void top_model_update(struct top_model *model)
 {
 	const struct top_row *row = top_model_row(model);
 
-	return update_rows(model, row ? row->identity : NULL);
+	update_rows(model, row ? row->identity : NULL);
 }
 
 int top_model_set_answer(struct top_model *model, struct top_answer *answer)
 {
 	const struct top_row *row = top_model_row(model);
 	char *identity = row ? strdup(row->identity) : NULL;
-	int err;
+	size_t *shown = answer ? reallocarray(model->shown, answer->row_nr + 1, sizeof(*shown)) : model->shown;
+	int err = answer && !shown ? -ENOMEM : 0;
 
-	top_answer_free(model->answer);
-	model->answer = answer;
-	err = update_rows(model, identity);
+	if (err) {
+		top_answer_free(answer);
+	} else {
+		model->shown = shown;
+		top_answer_free(model->answer);
+		model->answer = answer;
+		update_rows(model, identity);
+	}
 	free(identity);
 	return err;
 }
@@ -302,12 +300,6 @@ static void append_character(char *text, size_t room, int key)
 		strcpy(text + len, bytes);
 }
 
-static void report_no_memory(struct top_model *model, int err)
-{
-	if (err)
-		top_model_say(model, "out of memory");
-}
-
 static void press_in_filter(struct top_model *model, int key)
 {
 	if (key == TOP_KEY_ENTER)
@@ -320,7 +312,7 @@ static void press_in_filter(struct top_model *model, int key)
 		strcpy(model->filter, model->filter_before);
 		model->is_editing = false;
 	}
-	report_no_memory(model, top_model_update(model));
+	top_model_update(model);
 }
 
 static enum top_action press_enter(struct top_model *model)
@@ -346,7 +338,7 @@ static enum top_action press_back(struct top_model *model)
 	}
 	if (model->page == TOP_PAGE_ROWS && *model->filter) {
 		*model->filter = '\0';
-		report_no_memory(model, top_model_update(model));
+		top_model_update(model);
 		return TOP_ACTION_NONE;
 	}
 	if (model->page != TOP_PAGE_ROWS || !model->has_list)
@@ -372,7 +364,7 @@ static enum top_action press_sort(struct top_model *model)
 	if (model->page != TOP_PAGE_ROWS)
 		return TOP_ACTION_NONE;
 	model->order = (model->order + 1) % TOP_ORDER_NR;
-	report_no_memory(model, top_model_update(model));
+	top_model_update(model);
 	return TOP_ACTION_NONE;
 }
 

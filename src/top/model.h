@@ -97,11 +97,14 @@ void top_model_release(struct top_model *model);
 /* Handles a key, and returns what is to be done. */
 enum top_action top_model_press(struct top_model *model, int key);
 
-/* Takes the answer over, and keeps the selected row selected. NULL: the model has no answer any more. 0 or -ENOMEM. */
+/*
+ * Takes the answer over, and keeps the selected row selected. NULL, which does not fail: the model has no answer
+ * any more. Returns 0 or -ENOMEM: the model keeps the answer that it has.
+ */
 int top_model_set_answer(struct top_model *model, struct top_answer *answer);
 
-/* Sorts and filters the rows anew. 0 or -ENOMEM. */
-int top_model_update(struct top_model *model);
+/* Sorts and filters the rows anew. */
+void top_model_update(struct top_model *model);
 
 /* Sorts the processes, by live bytes, and keeps the selected one selected. */
 void top_model_sort_processes(struct top_model *model);

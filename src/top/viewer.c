@@ -160,13 +160,9 @@ static void take_news(struct viewer *viewer)
 /* A question that is under way is about another process. */
 static void forget_opened(struct viewer *viewer)
 {
-	struct top_answer *answer;
-
-	if (viewer->analyst.is_running && !analyst_wait(&viewer->analyst, &answer))
-		top_answer_free(answer);
+	analyst_stop(&viewer->analyst);
 	analyst_forget(&viewer->analyst);
-	if (top_model_set_answer(&viewer->model, NULL))
-		viewer->stop = true;
+	top_model_set_answer(&viewer->model, NULL);
 	hand_in_snapshot(viewer, NULL);
 	viewer->model.is_asked = false;
 	viewer->next_ask_ns = 0;
@@ -219,14 +215,16 @@ static void ask_question(struct viewer *viewer)
 	bool has_snapshots = viewer->added || viewer->analyst.newest || viewer->analyst.series.recording.times.snapshot_nr;
 	int err = has_snapshots ? analyst_ask(&viewer->analyst, &question, viewer->added) : 0;
 
-	if (err)
-		top_model_say(model, "cannot start a thread: %s", strerror(-err));
-	else
+	if (!err) {
 		viewer->is_question_new = false;
-	if (!err)
 		free(viewer->added);
-	if (!err)
 		viewer->added = NULL;
+	} else if (model->answer) {
+		top_model_say(model, "cannot start a thread: %s", strerror(-err));
+	} else {
+		log_failure("cannot start a thread: %s", strerror(-err));
+		give_up_opened(viewer);
+	}
 }
 
 /* Whether a snapshot will be due sometime, if nothing happens. */
@@ -293,10 +291,12 @@ bool viewer_step(struct viewer *viewer, int key_fd, int note_fd)
 	};
 
 	do_due_things(viewer);
-	if (poll(fds, ARRAY_SIZE(fds), poll_timeout_ms(viewer)) < 0 && errno != EINTR)
-		viewer->stop = true;
+	if (poll(fds, ARRAY_SIZE(fds), poll_timeout_ms(viewer)) < 0 && errno != EINTR) {
+		log_failure("cannot wait: %s", strerror(errno));
+		viewer->stop = viewer->has_failed = true;
+	}
 	viewer->model.now_ns = monotonic_now_ns();
-	if (fds[2].revents && viewer->analyst.is_running)
+	if ((fds[2].revents && viewer->analyst.is_running) || analyst_has_ended(&viewer->analyst))
 		take_answer(viewer);
 	if (fds[3].revents && is_recorded)
 		take_news(viewer);
@@ -395,6 +395,7 @@ int viewer_init(struct viewer *viewer, const struct viewer_options *options, con
 
 void viewer_release(struct viewer *viewer)
 {
+	analyst_stop(&viewer->analyst);
 	if (!viewer->options->live) /* the series is its owner's */
 		viewer->analyst.series.recording = (struct leak_recording){};
 	analyst_release(&viewer->analyst);
