@@ -174,14 +174,17 @@ int archive_walk(const char *dir, archive_visit_fn visit, void *what)
 
 /*
  * The moment of a file that does not have it in its name: when it was taken or, if it cannot be read, when it was
- * written. `moment` has what its name says.
+ * written. `moment` has what its name says. Who opens a damaged file says what it is.
  */
 static void read_file_moment(const char *path, struct moment *moment)
 {
 	struct moment read;
 	struct stat st;
+	int err = snapshot_moment_read(path, &read);
 
-	if (!snapshot_moment_read(path, &read)) {
+	if (err && err != -EBADMSG)
+		log_info("%s: %s; its place among others is by when it was written", path, strerror(-err));
+	if (!err) {
 		moment->boot = read.boot;
 		moment->monotonic_ns = read.monotonic_ns;
 		moment->wall_ns = moment->wall_ns ?: read.wall_ns;

@@ -461,6 +461,8 @@ static int at_peak_choose(const char *const *text, size_t text_nr, char **ret_pa
 
 		report_choice(&all, most);
 		*ret_path = strdup(most->path);
+		if (!*ret_path)
+			all.status = log_failure("out of memory");
 	}
 	candidates_release(&all);
 	snapshot_paths_release(&paths);

@@ -120,7 +120,10 @@ static int note_listed_snapshot(struct listed_process *process, const char *path
 		err = set_listed_snapshot(&process->first, path, &listed);
 	if (is_first || !boot || moment_compare(&listed.moment, &process->last.moment, NULL) >= 0)
 		err = err ?: set_listed_snapshot(&process->last, path, &listed) ?: set_listed_end(process, snapshot);
-	process->disk_bytes += stat(path, &st) ? 0 : st.st_size;
+	if (stat(path, &st))
+		err = err ?: -errno;
+	else
+		process->disk_bytes += st.st_size;
 	process->is_estimated |= facts.is_estimated;
 	process->is_unseen = (process->is_unseen || is_first) && is_unseen(snapshot);
 	if (process->peak_bytes < facts.peak_bytes)
@@ -142,7 +145,9 @@ static int list_file(struct process_list *list, size_t from, const char *folder,
 	process = get_listed(list, from, folder, snapshot);
 	err = process ? note_listed_snapshot(process, path, snapshot) : -ENOMEM;
 	snapshot__close(snapshot);
-	return err ? log_failure("%s", strerror(-err)) : EXIT_DONE;
+	if (err && process && !process->end) /* it was added just now, and lacks what its row shows */
+		listed_process_release(&list->process[--list->process_nr]);
+	return err ? log_failure("%s: %s", path, strerror(-err)) : EXIT_DONE;
 }
 
 /* ---- all snapshots ------------------------------------------------------------------------ */
