@@ -329,19 +329,23 @@ static void drop_module(struct object *object)
 static int open_module(struct object *object, int fd)
 {
 	void **userdata;
-	int own_fd;
+	int own_fd, err = 0;
 
 	object->dwfl = dwfl_begin(&callbacks);
 	if (!object->dwfl)
 		return -ENOMEM;
 	own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (own_fd >= 0)
+	if (own_fd < 0)
+		err = -errno;
+	errno = 0;
+	if (!err)
 		object->module = dwfl_report_offline(object->dwfl, "object", "object", own_fd);
 	if (!object->module) {
+		err = err ?: errno == ENOMEM ? -ENOMEM : 0; /* else it is no file with names, which is no failure */
 		if (own_fd >= 0)
 			close(own_fd);
 		drop_module(object);
-		return 0;
+		return err;
 	}
 	dwfl_report_end(object->dwfl, NULL, NULL);
 	dwfl_module_info(object->module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
