@@ -2,7 +2,7 @@
 #include "cli/temporary_folder.h"
 
 #include <errno.h>
-#include <fts.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "archive/walk.h"
 #include "base/log.h"
 #include "base/privileges.h"
 
@@ -31,17 +32,24 @@ static const char *choose_temporary_base(void)
 	return "/tmp";
 }
 
+static int remove_entry(void *unused, const struct archive_entry *entry)
+{
+	(void)unused;
+	if (entry->kind == WALK_UNREADABLE)
+		return entry->err;
+	if (entry->kind == WALK_FOLDER || !unlinkat(entry->dir_fd, entry->name, entry->kind == WALK_LEFT ? AT_REMOVEDIR : 0))
+		return 0;
+	return -errno;
+}
+
 static void remove_temporary_tree(const char *path)
 {
-	char *const roots[] = { (char *)path, NULL };
-	FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
-	FTSENT *entry;
+	int err = archive_walk(path, remove_entry, NULL);
 
-	while (tree && (entry = fts_read(tree)))
-		if (entry->fts_info != FTS_D && remove(entry->fts_accpath))
-			log_failure("%s: %s", entry->fts_path, strerror(errno));
-	if (tree)
-		fts_close(tree);
+	if (err) /* it may have been for want of memory, which may be there now */
+		err = archive_walk(path, remove_entry, NULL);
+	if (err)
+		log_failure("%s: cannot be removed: %s", path, strerror(-err));
 }
 
 static int give_up_all(void)
@@ -54,9 +62,11 @@ static int make_and_remove(void *path, int parent)
 {
 	int err = mkdtemp(path) ? 0 : -errno;
 	const struct iovec answer[] = { { &err, sizeof(err) }, { path, strlen(path) + 1 } };
+	int told = channel__send(&(struct channel){ .fd = CHILD_FD }, 0, answer, 2, -1);
 
-	channel__send(&(struct channel){ .fd = CHILD_FD }, 0, answer, 2, -1);
-	if (err)
+	if (!err && told) /* nobody waits for the end of a folder that is not known */
+		remove_temporary_tree(path);
+	if (err || told)
 		return EXIT_FAILED;
 	while (poll(&(struct pollfd){ .fd = parent, .events = POLLIN }, 1, -1) != 1)
 		;

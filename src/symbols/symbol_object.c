@@ -288,14 +288,18 @@ static const Dwfl_Callbacks callbacks = {
 	.section_address = dwfl_offline_section_address,
 };
 
-/* Without this check libdwfl would also decompress files, relocate object files and read archives. */
-static bool is_program_or_library(int fd)
+/*
+ * Without this check libdwfl would also decompress files, relocate object files and read archives. Returns 1 for a
+ * program or library, 0, or a negative errno.
+ */
+static int is_program_or_library(int fd)
 {
 	Elf64_Ehdr header; /* e_ident and e_type are the same in Elf32_Ehdr */
+	ssize_t got = pread(fd, &header, sizeof(header), 0);
 
-	if (pread(fd, &header, sizeof(header), 0) < (ssize_t)sizeof(Elf32_Ehdr))
-		return false;
-	return !memcmp(header.e_ident, ELFMAG, SELFMAG) &&
+	if (got < 0)
+		return -errno;
+	return got >= (ssize_t)sizeof(Elf32_Ehdr) && !memcmp(header.e_ident, ELFMAG, SELFMAG) &&
 	       (header.e_type == ET_EXEC || header.e_type == ET_DYN);
 }
 
@@ -409,9 +413,8 @@ struct object *object__open(int fd, const char *path, const struct debug_opener 
 	object->opener = opener;
 	object->shared_fd = -1;
 	object->path = strdup(path);
-	if (!object->path)
-		err = -ENOMEM;
-	else if (is_program_or_library(fd))
+	err = object->path ? is_program_or_library(fd) : -ENOMEM;
+	if (err > 0)
 		err = open_module(object, fd);
 	if (!err && object->elf)
 		err = check_unpacked(object->elf, why);
