@@ -319,8 +319,8 @@ int archive_check_folder(const char *path, const struct snapshot_file_owner *own
 		err = reason_set(why, -errno, "cannot write into %s: %s", path, strerror(errno));
 	else
 		close(fd);
-	if (fd >= 0)
-		unlinkat(dir_fd, trial, 0);
+	if (fd >= 0 && unlinkat(dir_fd, trial, 0))
+		err = reason_set(why, -errno, "%s in %s cannot be removed: %s", trial, path, strerror(errno));
 	close(dir_fd);
 	return err;
 }

@@ -297,8 +297,8 @@ static int is_program_or_library(int fd)
 	Elf64_Ehdr header; /* e_ident and e_type are the same in Elf32_Ehdr */
 	ssize_t got = pread(fd, &header, sizeof(header), 0);
 
-	if (got < 0)
-		return -errno;
+	if (got < 0) /* a pipe and a folder are no files with places */
+		return errno == ESPIPE || errno == EISDIR ? 0 : -errno;
 	return got >= (ssize_t)sizeof(Elf32_Ehdr) && !memcmp(header.e_ident, ELFMAG, SELFMAG) &&
 	       (header.e_type == ET_EXEC || header.e_type == ET_DYN);
 }
