@@ -57,19 +57,21 @@ static struct summed_run *find_summed_run(struct run_summary *summary, pid_t pid
 	return NULL;
 }
 
-/* Adds a snapshot. Without memory for it, the summary leaves the process out. */
+/* Adds a snapshot. Without memory for it, the summary leaves the snapshot out, and a line says so. */
 static void run_summary_add(struct run_summary *summary, pid_t pid, const char *comm, const char *path)
 {
 	struct summed_run *run = find_summed_run(summary, pid, comm), new = { .pid = pid };
+	char *last_path = strdup(path);
 
-	if (!run) {
-		snprintf(new.comm, sizeof(new.comm), "%s", comm);
-		if (array_push(summary, run, new))
-			return;
-		run = &summary->run[summary->run_nr - 1];
+	snprintf(new.comm, sizeof(new.comm), "%s", comm);
+	if (!last_path || (!run && array_push(summary, run, new))) {
+		log_info("the summary lacks %s: out of memory", path);
+		free(last_path);
+		return;
 	}
+	run = run ?: &summary->run[summary->run_nr - 1];
 	free(run->last_path);
-	run->last_path = strdup(path);
+	run->last_path = last_path;
 	run->snapshot_nr++;
 }
 
