@@ -158,4 +158,5 @@ def test_rpm_comes_and_goes(_bench):
     system.shell(f"rpm -i --nodeps /tmp/{own_rpm().name}")
     check_finds_leak(system.shell)
     system.shell("rpm -e allocsnap")
-    check_equal({path for path in files_of(system.shell) ^ before if not path.startswith("/root/.rpmdb")}, set(), "files that it leaves")
+    left = (files_of(system.shell) ^ before) - {"/usr/share/licenses"}  # a folder of the system where RPM is at home
+    check_equal({path for path in left if not path.startswith("/root/.rpmdb")}, set(), "files that it leaves")
