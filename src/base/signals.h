@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Whether a signal to end has come that nobody has read yet. The program has blocked it, and will read it later. */
+/* Whether a signal to end is pending: the program has blocked it, and reads it later. */
 static inline bool is_told_to_end(void)
 {
 	sigset_t waiting;

@@ -64,7 +64,7 @@ static int make_and_remove(void *path, int parent)
 	const struct iovec answer[] = { { &err, sizeof(err) }, { path, strlen(path) + 1 } };
 	int told = channel__send(&(struct channel){ .fd = CHILD_FD }, 0, answer, 2, -1);
 
-	if (!err && told) /* nobody waits for the end of a folder that is not known */
+	if (!err && told) /* the recorder does not know the folder: it goes at once */
 		remove_temporary_tree(path);
 	if (err || told)
 		return EXIT_FAILED;

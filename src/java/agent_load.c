@@ -194,7 +194,7 @@ static int make_token(char token[JAVA_TOKEN_BYTES + 1])
 	return 0;
 }
 
-/* Something that lies at its name is in nobody's way: the same agent may be there twice, and one of them works. */
+/* If something lies at its name, it gets another one: the same agent may be there twice, and one of them works. */
 static int write_named_agent(const struct jvm *jvm, int tmp_fd, const char *token, char name[AGENT_NAME_MAX], int *ret_fd, struct reason *why)
 {
 	int err;

@@ -107,7 +107,7 @@ class Node:
             self.stack.callback(remove_folder, folder)
 
     def start_pod(self, pod):
-        """A program that leaks, of a user of its own, whose file nobody else may read."""
+        """A program that leaks. It has a user of its own, and only this user may read its file."""
         self._make(pod.log)
         pod.link.symlink_to(pod.log / "gone")
         self.stack.callback(pod.link.unlink)

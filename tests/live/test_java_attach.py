@@ -65,7 +65,7 @@ def test_a_file_that_asks_to_listen_may_have_been_left(bench):
 
 
 class Occupied:
-    """A tool that has connected, and says nothing: the virtual machine answers nobody else meanwhile."""
+    """A tool has connected, and says nothing: meanwhile the virtual machine answers no other tool."""
 
     def __init__(self, pid):
         self.socket = socket.socket(socket.AF_UNIX)

@@ -93,7 +93,7 @@ SITE static void fill(char *bytes, unsigned int with, size_t size)
 
 SITE static void session_open(unsigned int id)
 {
-	char *session = take(SESSION_BYTES); /* planted: nobody gives it back */
+	char *session = take(SESSION_BYTES); /* planted: it is never given back */
 
 	fill(session, id, SESSION_BYTES);
 }
