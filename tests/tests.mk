@@ -134,6 +134,6 @@ $(OUT)/damage/repair: $(OUT)/tests/damage/repair.o $(LIB)
 test-placement: $(BIN) workloads	## record the allocators of Debian's suites, say where their probes sit (as root)
 	$(Q)$(ON_WORKLOADS) PLACEMENT=$(abspath .output/placement) tests/placement/run.py $(PLACEMENT_ARGS)
 
-test-kernels: $(BIN) workloads	## the smoke tests on older kernels, in QEMU
+test-kernels: $(BIN) workloads	## the smoke tests on other kernels, in QEMU
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) OUT=$(abspath $(OUT)) KERNELS=$(abspath .output/kernels) \
 		tests/kernels/run.py $(KERNELS_ARGS)

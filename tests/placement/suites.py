@@ -42,7 +42,7 @@ def mirror():
     raise Missing("apt knows no mirror of Debian: 'apt-get update' was never run")
 
 
-def options(folder, suite):
+def options(folder, suite, architecture="amd64"):
     """An apt that knows this suite and nothing else."""
     for name in ("lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -50,8 +50,8 @@ def options(folder, suite):
     settings = {"Dir::Etc::SourceList": folder / "sources.list", "Dir::Etc::SourceParts": "/dev/null",
                 "Dir::Etc::Preferences": "/dev/null", "Dir::Etc::PreferencesParts": "/dev/null",
                 "Dir::State::Lists": folder / "lists", "Dir::State::Status": "/dev/null",
-                "Dir::Cache": folder / "cache", "APT::Architecture": "amd64",
-                "APT::Architectures": "amd64", "APT::Sandbox::User": "root",
+                "Dir::Cache": folder / "cache", "APT::Architecture": architecture,
+                "APT::Architectures": architecture, "APT::Sandbox::User": "root",
                 "Acquire::Languages": "none", "Acquire::Retries": "2", "Acquire::http::Timeout": "20"}
     return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
 
