@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/idmap.h"
+#include "elf/machine.h"
 
 /* ---- functions by name ---- */
 
@@ -262,6 +263,16 @@ int elf_object__find_name(struct elf_object *obj, const char *const *name, size_
 
 /* ---- relocations: which address the loader writes where ---- */
 
+static enum relocation relocation_of(const struct elf_object *obj, const Elf64_Rela *relocation)
+{
+	const struct machine *machine = machine_of(obj->header.e_machine);
+
+	for (enum relocation i = RELOCATION_OTHER + 1; machine && i < RELOCATION_NR; i++)
+		if (machine->relocation[i] == ELF64_R_TYPE(relocation->r_info))
+			return i;
+	return RELOCATION_OTHER;
+}
+
 static const Elf64_Rela *find_relocation(const struct elf_object *obj, uint64_t table,
 					 uint64_t bytes, uint64_t vaddr)
 {
@@ -323,7 +334,7 @@ int elf_object__slot_function(const struct elf_object *obj, uint64_t vaddr, char
 	struct dynamic dynamic;
 
 	*ret_name = NULL;
-	if (obj->header.e_machine != EM_X86_64 || elf_object__load_dynamic(obj, &dynamic))
+	if (elf_object__load_dynamic(obj, &dynamic))
 		return -ENOENT;
 	relocation = find_relocation(obj, dynamic.tag[DT_JMPREL], dynamic.tag[DT_PLTRELSZ], vaddr) ?:
 		     find_relocation(obj, dynamic.tag[DT_RELA], dynamic.tag[DT_RELASZ], vaddr);
@@ -331,15 +342,16 @@ int elf_object__slot_function(const struct elf_object *obj, uint64_t vaddr, char
 		relocation = find_static_relocation(obj, vaddr);
 	if (!relocation)
 		return -ENOENT;
-	switch (ELF64_R_TYPE(relocation->r_info)) {
-	case R_X86_64_JUMP_SLOT:
-	case R_X86_64_GLOB_DAT:
+	switch (relocation_of(obj, relocation)) {
+	case RELOCATION_JUMP_SLOT:
+	case RELOCATION_GLOB_DAT:
 		return name_of_symbol(obj, ELF64_R_SYM(relocation->r_info), ret_name);
-	case R_X86_64_IRELATIVE:
+	case RELOCATION_IRELATIVE:
 		*ret_resolver = relocation->r_addend;
 		return 0;
+	default:
+		return -ENOENT;
 	}
-	return -ENOENT;
 }
 
 /* The address of a symbol that the file defines itself. */
@@ -365,17 +377,18 @@ int elf_object__pointer_at(const struct elf_object *obj, uint64_t vaddr, uint64_
 	relocation = find_relocation(obj, dynamic.tag[DT_RELA], dynamic.tag[DT_RELASZ], vaddr);
 	if (!relocation)
 		return elf_object__read_at(obj, vaddr, ret, sizeof(*ret)) == sizeof(*ret) ? 0 : -ENOENT;
-	switch (ELF64_R_TYPE(relocation->r_info)) {
-	case R_X86_64_RELATIVE:
+	switch (relocation_of(obj, relocation)) {
+	case RELOCATION_RELATIVE:
 		*ret = relocation->r_addend;
 		return 0;
-	case R_X86_64_GLOB_DAT:
-	case R_X86_64_64:
+	case RELOCATION_GLOB_DAT:
+	case RELOCATION_ABSOLUTE:
 		err = defined_address(obj, ELF64_R_SYM(relocation->r_info), ret);
 		*ret += err ? 0 : relocation->r_addend;
 		return err;
+	default:
+		return -ENOENT;
 	}
-	return -ENOENT;
 }
 
 int elf_object__pointers(const struct elf_object *obj, struct elf_pointer **ret, size_t *ret_nr)
@@ -392,7 +405,7 @@ int elf_object__pointers(const struct elf_object *obj, struct elf_pointer **ret,
 		const Elf64_Rela *relocation = (const Elf64_Rela *)data->d_buf + i;
 		struct elf_pointer pointer = { relocation->r_offset, relocation->r_addend };
 
-		if (ELF64_R_TYPE(relocation->r_info) == R_X86_64_RELATIVE)
+		if (relocation_of(obj, relocation) == RELOCATION_RELATIVE)
 			err = array_push(&found, pointer, pointer);
 	}
 	if (err) {

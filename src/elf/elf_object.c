@@ -10,12 +10,7 @@
 #include <unistd.h>
 
 #include "elf/elf_object_private.h"
-
-#ifdef __aarch64__
-#define MACHINE EM_AARCH64
-#else
-#define MACHINE EM_X86_64
-#endif
+#include "elf/machine.h"
 
 #define NOTES_MAX (1u << 20) /* bytes of all notes: libelf keeps every note that it has read in memory */
 
@@ -176,13 +171,13 @@ const char *elf_object__build_id(const struct elf_object *obj)
 
 /* ---- opening ---- */
 
-static int check_elf_kind(struct elf_object *obj, struct reason *why)
+static int check_elf_kind(struct elf_object *obj, uint16_t machine, struct reason *why)
 {
 	if (elf_kind(obj->elf) != ELF_K_ELF || !gelf_getehdr(obj->elf, &obj->header))
 		return reason_set(why, -ENOEXEC, "not an ELF file");
 	if (gelf_getclass(obj->elf) != ELFCLASS64)
 		return reason_set(why, -ENOTSUP, "a 32-bit ELF file");
-	if (obj->header.e_machine != MACHINE || obj->header.e_ident[EI_DATA] != ELFDATA2LSB)
+	if (obj->header.e_machine != machine || obj->header.e_ident[EI_DATA] != ELFDATA2LSB)
 		return reason_set(why, -ENOTSUP, "an ELF file for another machine (%u)",
 				  obj->header.e_machine);
 	if (obj->header.e_type != ET_EXEC && obj->header.e_type != ET_DYN)
@@ -192,7 +187,7 @@ static int check_elf_kind(struct elf_object *obj, struct reason *why)
 	return 0;
 }
 
-static int open_elf(struct elf_object *obj, int fd, struct reason *why)
+static int open_elf(struct elf_object *obj, int fd, uint16_t machine, struct reason *why)
 {
 	struct stat st;
 
@@ -206,10 +201,10 @@ static int open_elf(struct elf_object *obj, int fd, struct reason *why)
 	obj->elf = elf_begin(obj->fd, ELF_C_READ, NULL);
 	if (!obj->elf)
 		return reason_set(why, -ENOEXEC, "not readable as ELF: %s", elf_errmsg(-1));
-	return check_elf_kind(obj, why);
+	return check_elf_kind(obj, machine, why);
 }
 
-struct elf_object *elf_object__open(int fd, struct reason *why)
+struct elf_object *elf_object__open_of(int fd, uint16_t machine, struct reason *why)
 {
 	struct elf_object *obj = calloc(1, sizeof(*obj));
 	int err;
@@ -219,7 +214,7 @@ struct elf_object *elf_object__open(int fd, struct reason *why)
 		errno = ENOMEM;
 		return NULL;
 	}
-	err = open_elf(obj, fd, why);
+	err = open_elf(obj, fd, machine, why);
 	if (err) {
 		elf_object__close(obj);
 		errno = -err;
@@ -227,6 +222,11 @@ struct elf_object *elf_object__open(int fd, struct reason *why)
 	}
 	find_build_id(obj);
 	return obj;
+}
+
+struct elf_object *elf_object__open(int fd, struct reason *why)
+{
+	return elf_object__open_of(fd, machine_here(), why);
 }
 
 void elf_object__close(struct elf_object *obj)

@@ -25,6 +25,7 @@ struct elf_object;
  * for another machine, ENOMEM, or the error of dup or fstat.
  */
 struct elf_object *elf_object__open(int fd, struct reason *why);
+struct elf_object *elf_object__open_of(int fd, uint16_t machine, struct reason *why); /* of another one (e_machine), to look at */
 void elf_object__close(struct elf_object *obj); /* NULL is allowed */
 
 /*

@@ -10,7 +10,7 @@
 #include "base/reason.h"
 #include "elf/allocators.h"
 #include "elf/elf_object_private.h"
-#include "elf/instructions.h"
+#include "elf/x86_instructions.h"
 #include "elf/known_functions.h"
 #include "shared/call_types.h"
 
@@ -456,6 +456,10 @@ int entry_patches_read(int fd, struct entry_patches *ret, struct reason *why)
 	*ret = (struct entry_patches){};
 	if (!patching.elf)
 		return -errno;
+	if (elf_object__machine(patching.elf) != EM_X86_64) {
+		elf_object__close(patching.elf);
+		return reason_set(why, -ENOTSUP, "only x86-64 code can be moved");
+	}
 	ret->patch = calloc(ENTRY_PATCHES_MAX + 1, sizeof(*ret->patch));
 	err = ret->patch ? decoder_open(&patching.capstone, &patching.insn) : -ENOMEM;
 	if (!err) {

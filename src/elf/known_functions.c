@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "elf/known_functions.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,7 @@
 
 #include "base/array.h"
 #include "elf/allocators.h"
-#include "elf/instructions.h"
+#include "elf/machine.h"
 
 /* The prefix that an allocator has in the table, and the end of a name that only its functions have. */
 static const char *const prefix_of_end[] = { "je_", "tc_", "mi_" };
@@ -56,8 +55,7 @@ static int known_functions_find_named(struct elf_object *elf, const struct funct
 
 struct call_reader {
 	struct elf_object *elf;
-	csh capstone;
-	cs_insn *insn;
+	struct insn_reader insns;
 	uint64_t throws; /* __cxa_allocate_exception: what an exception needs is no work of a heap. 0: not there */
 	uint8_t *byte;	 /* CODE_MAX */
 
@@ -121,58 +119,47 @@ static int add_slot(struct call_reader *reader, uint64_t slot)
 	return target ? add_call(reader, target) : 0;
 }
 
-/* The operand that says where the instruction goes, if it is a call, or a jump of any kind; else an invalid one. */
-static cs_x86_op operand_of_exit(const cs_insn *insn)
+static bool reader_is_stub(const struct call_reader *reader, uint64_t vaddr, uint64_t *ret_slot)
 {
-	const cs_detail *detail = insn->detail;
+	uint8_t code[STUB_BYTES_MAX];
 
-	for (size_t i = 0; i < detail->groups_count && detail->x86.op_count == 1; i++)
-		if (detail->groups[i] == X86_GRP_CALL || detail->groups[i] == X86_GRP_JUMP)
-			return detail->x86.operands[0];
-	return (cs_x86_op){ .type = X86_OP_INVALID };
+	return code_is_stub(&reader->insns, code, elf_object__read_at(reader->elf, vaddr, code, sizeof(code)), vaddr, ret_slot);
 }
 
-static bool is_slot_operand(const cs_x86_op *op)
+/* Adds the function that an instruction of the one from start to end calls, or jumps to. */
+static int add_exit(struct call_reader *reader, const struct insn *insn, uint64_t start, uint64_t end)
 {
-	return op->type == X86_OP_MEM && op->mem.base == X86_REG_RIP;
-}
+	uint64_t slot;
 
-/* A stub of the PLT: jmp *slot(%rip), perhaps behind an endbr64. */
-static bool is_stub(struct call_reader *reader, uint64_t vaddr, uint64_t *ret_slot)
-{
-	uint8_t code[16];
-	const uint8_t *byte = code;
-	size_t left = elf_object__read_at(reader->elf, vaddr, code, sizeof(code));
-	const cs_x86 *x86 = &reader->insn->detail->x86;
-
-	while (cs_disasm_iter(reader->capstone, &byte, &left, &vaddr, reader->insn)) {
-		if (reader->insn->id == X86_INS_ENDBR64)
-			continue;
-		if (reader->insn->id != X86_INS_JMP || !is_slot_operand(&x86->operands[0]))
-			return false;
-		*ret_slot = vaddr + x86->operands[0].mem.disp;
-		return true;
+	switch (insn->flow) {
+	case FLOW_JUMP_SLOT:
+	case FLOW_CALL_SLOT:
+		return add_slot(reader, insn->target);
+	case FLOW_JUMP:
+	case FLOW_BRANCH:
+	case FLOW_CALL:
+		if (insn->target >= start && insn->target < end)
+			return 0;
+		return reader_is_stub(reader, insn->target, &slot) ? add_slot(reader, slot) : add_call(reader, insn->target);
+	default:
+		return 0;
 	}
-	return false;
 }
 
 /* The size is 0 if it is not known: the code ends at its first return then. */
 static int read_calls_in(struct call_reader *reader, uint64_t start, uint64_t size)
 {
-	const uint8_t *byte = reader->byte;
-	uint64_t vaddr = start, slot, end = start + (size ?: 1);
-	size_t left = elf_object__read_at(reader->elf, start, reader->byte, size && size < CODE_MAX ? size : CODE_MAX);
-	bool is_end = false;
+	size_t bytes = elf_object__read_at(reader->elf, start, reader->byte, size && size < CODE_MAX ? size : CODE_MAX);
+	uint64_t end = start + (size ?: 1);
+	struct insn insn;
 	int err = 0;
 
-	while (!err && !is_end && cs_disasm_iter(reader->capstone, &byte, &left, &vaddr, reader->insn)) {
-		cs_x86_op op = operand_of_exit(reader->insn);
-
-		is_end = !size && reader->insn->id == X86_INS_RET;
-		if (is_slot_operand(&op))
-			err = add_slot(reader, vaddr + op.mem.disp);
-		else if (op.type == X86_OP_IMM && ((uint64_t)op.imm < start || (uint64_t)op.imm >= end))
-			err = is_stub(reader, op.imm, &slot) ? add_slot(reader, slot) : add_call(reader, op.imm);
+	insn_reader__begin_line(&reader->insns);
+	for (size_t at = 0; !err && reader->insns.machine->read(&reader->insns, reader->byte + at, bytes - at, start + at, &insn);
+	     at += insn.bytes) {
+		err = add_exit(reader, &insn, start, end);
+		if (!size && insn.flow == FLOW_RETURN)
+			break;
 	}
 	return err;
 }
@@ -204,7 +191,7 @@ static int read_calls(struct call_reader *reader, const struct elf_function *fun
 
 static void call_reader__close(struct call_reader *reader)
 {
-	decoder_close(&reader->capstone, &reader->insn);
+	insn_reader__close(&reader->insns);
 	free(reader->byte);
 	free(reader->target);
 }
@@ -213,10 +200,8 @@ static void call_reader__close(struct call_reader *reader)
 static int call_reader__open(struct call_reader *reader, struct elf_object *elf)
 {
 	*reader = (struct call_reader){ .elf = elf, .throws = address_of(elf, "__cxa_allocate_exception") };
-	if (elf_object__machine(elf) != EM_X86_64)
-		return -ENOTSUP;
 	reader->byte = malloc(CODE_MAX);
-	return reader->byte ? decoder_open(&reader->capstone, &reader->insn) : -ENOMEM;
+	return reader->byte ? insn_reader__open(&reader->insns, elf_object__machine(elf)) : -ENOMEM;
 }
 
 /* ---- whose functions they are ---- */

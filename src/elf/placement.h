@@ -9,12 +9,13 @@
  * push, one-byte nop, jmp, jcc, call; arch/x86/kernel/uprobes.c, branch_setup_xol_ops and
  * push_setup_xol_ops) a hit costs 0.7 µs. If the kernel must single-step it, a hit costs 9–10 µs in
  * a virtual machine and about 3× an emulated one on bare metal. glibc's free() starts with
- * `test %rdi,%rdi`; three bytes later is a `je`, which every call executes.
+ * `test %rdi,%rdi`; three bytes later is a `je`, which every call executes. On arm64 the kernel emulates
+ * branches, ret, adr and adrp (arch/arm64/kernel/probes/decode-insn.c).
  *
  * So the probe goes to the first emulated instruction on the straight line from the entry, if
- *  - nothing before it writes memory, an argument's register or the stack pointer (so the probe
- *    sees the call as it was made, and a return probe finds the return address at the stack
- *    pointer),
+ *  - nothing before it writes memory, an argument's register, the stack pointer or the register with
+ *    the return address (so the probe sees the call as it was made, and a return probe finds the
+ *    return address where the machine has it at the entry),
  *  - nothing before it leaves the line (branch, call, return, trap), and
  *  - no branch of the function leads to it, or after the entry and before it: the probe would count
  *    a call twice.
@@ -46,7 +47,7 @@ struct placement_function {
 	size_t size;
 	uint64_t address;	  /* used only in the instruction's text */
 	uint16_t elf_machine;	  /* e_machine */
-	unsigned int argument_nr; /* arguments that the probe reads; 0: any of the six registers */
+	unsigned int argument_nr; /* arguments that the probe reads; 0: any that the machine has in registers */
 	bool stack_may_move;	  /* the probe needs no return address */
 };
 
@@ -67,8 +68,5 @@ int placement_find(const struct placement_function *function, struct placement *
  * (insn_is_nop()).
  */
 bool is_nop5(const uint8_t *code, size_t size);
-
-/* The number of bytes of an instruction's ModRM, SIB and displacement, in 64-bit mode. */
-size_t x86_modrm_len(uint8_t modrm, uint8_t sib);
 
 #endif

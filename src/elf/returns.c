@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "elf/returns.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +9,8 @@
 #include "base/idmap.h"
 #include "elf/elf_object.h"
 #include "base/reason.h"
-#include "elf/instructions.h"
+#include "elf/machine.h"
 
-#if CS_API_MAJOR < 5
-#define X86_INS_UD1 X86_INS_UD2B
-#endif
-
-#define INSN_BYTES_MAX 15
 #define INSN_MAX 100000 /* instructions followed for one function; the same limit holds for switch tables */
 #define SLOT_MAX 256	/* PLT slots looked up for one function: each costs a search of all symbols */
 #define WINDOW_BYTES 4096
@@ -26,21 +20,12 @@ struct extent {
 	uint64_t start, end; /* end 0: not known */
 };
 
-/* A summary of an instruction, needed after the next one has been decoded. */
-struct earlier {
-	unsigned int id;
-	x86_reg to;
-	bool is_table_load; /* it loads 4 bytes from a table, by an index in a register */
-};
-
-#define EARLIER_NR 4
-
 struct finder {
 	const struct code_source *source;
 	struct returns *returns;
 	struct reason *why;
-	csh capstone;
-	cs_insn *insn; /* the current instruction */
+	struct insn_reader reader;
+	struct insn insn; /* the current instruction */
 
 	uint8_t window[WINDOW_BYTES];
 	uint64_t window_start;
@@ -55,7 +40,6 @@ struct finder {
 	struct extent extent; /* of the function that contains the current instruction */
 	struct extent swept; /* the extent of the last follow_all() */
 	size_t swept_nr, slot_nr;
-	struct earlier earlier[EARLIER_NR]; /* instructions before it on the same line, the last one first */
 };
 
 static int refuse_function(struct finder *finder, const char *what, uint64_t vaddr)
@@ -65,31 +49,10 @@ static int refuse_function(struct finder *finder, const char *what, uint64_t vad
 
 /* ---- decoding ---- */
 
-/* These instructions always fault. capstone does not know the length of those with operands. */
-static bool is_undefined(const cs_insn *insn)
-{
-	return insn->id == X86_INS_UD0 || insn->id == X86_INS_UD1;
-}
-
-/*
- * On AMD's processors a near branch with a 16-bit prefix is a 16-bit branch. Intel's ignore the
- * prefix and read two bytes more. So the next instruction is not known.
- */
-static bool is_ambiguous_insn(const cs_insn *insn)
-{
-	const uint8_t rex_w = 8;
-
-	return insn->detail->x86.prefix[2] == 0x66 && !(insn->detail->x86.rex & rex_w) &&
-	       (insn_has_group(insn, X86_GRP_JUMP) || insn_has_group(insn, X86_GRP_CALL) ||
-		insn_has_group(insn, X86_GRP_BRANCH_RELATIVE));
-}
-
 static bool decode_insn(struct finder *finder, uint64_t vaddr)
 {
 	const struct code_source *source = finder->source;
-	uint64_t at = vaddr - finder->window_start, address = vaddr;
-	const uint8_t *byte;
-	size_t left;
+	uint64_t at = vaddr - finder->window_start;
 
 	if (at > finder->window_bytes || finder->window_bytes - at < INSN_BYTES_MAX) {
 		finder->window_start = vaddr;
@@ -97,10 +60,9 @@ static bool decode_insn(struct finder *finder, uint64_t vaddr)
 						    WINDOW_BYTES);
 		at = 0;
 	}
-	byte = finder->window + at;
-	left = finder->window_bytes - at;
-	return left && cs_disasm_iter(finder->capstone, &byte, &left, &address, finder->insn) &&
-	       !is_ambiguous_insn(finder->insn);
+	return finder->reader.machine->read(&finder->reader, finder->window + at, finder->window_bytes - at, vaddr,
+					    &finder->insn) &&
+	       !finder->insn.is_ambiguous;
 }
 
 static void find_extent(struct finder *finder, uint64_t vaddr)
@@ -133,33 +95,12 @@ static int mark_insn_seen(struct finder *finder, uint64_t vaddr)
 	return idmap_push(&finder->seen_ids, finder, seen, vaddr, vaddr);
 }
 
-static void remember_insn(struct finder *finder)
-{
-	const cs_insn *insn = finder->insn;
-	const cs_x86 *x86 = &insn->detail->x86;
-	struct earlier last = { .id = insn->id };
-
-	if (x86->op_count && x86->operands[0].type == X86_OP_REG)
-		last.to = x86->operands[0].reg;
-	if (insn->id == X86_INS_MOVSXD && x86->op_count == 2 &&
-	    x86->operands[1].type == X86_OP_MEM)
-		last.is_table_load = x86->operands[1].mem.index != X86_REG_INVALID &&
-				     x86->operands[1].mem.scale == 4;
-	memmove(finder->earlier + 1, finder->earlier, sizeof(last) * (EARLIER_NR - 1));
-	finder->earlier[0] = last;
-}
-
 /* ---- where an instruction leads ---- */
 
 enum step {
 	STEP_GO_ON,
 	STEP_END, /* the next instruction is not reached from this one */
 };
-
-static bool is_direct(const cs_x86 *x86)
-{
-	return x86->op_count == 1 && x86->operands[0].type == X86_OP_IMM;
-}
 
 static int finder_add_place(struct finder *finder, uint64_t vaddr, bool is_in_argument)
 {
@@ -188,24 +129,13 @@ static int follow_exit(struct finder *finder, enum exit_kind kind, uint64_t targ
 	return refuse_function(finder, "a jump to an address from a register or from memory", from);
 }
 
-static bool is_slot(const cs_insn *insn, uint64_t *ret_slot)
+/* Whether a PLT's code is there. */
+static bool is_plt_jump(const struct finder *finder, uint64_t vaddr, uint64_t *ret_slot)
 {
-	const cs_x86_op *op = &insn->detail->x86.operands[0];
+	const struct code_source *source = finder->source;
+	uint8_t code[STUB_BYTES_MAX];
 
-	if (insn->id != X86_INS_JMP || op->type != X86_OP_MEM || op->mem.base != X86_REG_RIP)
-		return false;
-	*ret_slot = insn->address + insn->size + op->mem.disp;
-	return true;
-}
-
-/* Whether a PLT's code is there: jmp *slot(%rip), with or without an endbr64 before it. */
-static bool is_plt_jump(struct finder *finder, uint64_t vaddr, uint64_t *ret_slot)
-{
-	if (!decode_insn(finder, vaddr))
-		return false;
-	if (finder->insn->id == X86_INS_ENDBR64 && !decode_insn(finder, vaddr + finder->insn->size))
-		return false;
-	return is_slot(finder->insn, ret_slot);
+	return code_is_stub(&finder->reader, code, source->read(source->object, vaddr, code, sizeof(code)), vaddr, ret_slot);
 }
 
 static enum exit_kind follow_slot(struct finder *finder, uint64_t slot, uint64_t *ret_target)
@@ -219,8 +149,7 @@ static enum exit_kind follow_slot(struct finder *finder, uint64_t slot, uint64_t
 static int follow_target(struct finder *finder, bool always)
 {
 	const struct code_source *source = finder->source;
-	uint64_t from = finder->insn->address, slot;
-	uint64_t target = finder->insn->detail->x86.operands[0].imm;
+	uint64_t from = finder->insn.vaddr, target = finder->insn.target, slot;
 	enum exit_kind kind = EXIT_FOLLOW;
 
 	if (is_in_extent(finder, target))
@@ -232,31 +161,13 @@ static int follow_target(struct finder *finder, bool always)
 	return follow_exit(finder, kind, target, from, always);
 }
 
-/* movslq (table,index,4), a; add b, a; jmp *a: offsets from the table to places in the function. */
-static bool is_offset_table(const struct finder *finder, x86_reg reg)
-{
-	const struct earlier *earlier = finder->earlier;
-	int add = 0;
-
-	while (add < EARLIER_NR && (earlier[add].id != X86_INS_ADD || earlier[add].to != reg))
-		add++;
-	for (int i = add + 1; i < EARLIER_NR; i++)
-		if (earlier[i].is_table_load)
-			return true;
-	return false;
-}
-
-/*
- * jmp *table(,index,8): a table of addresses in the function; addresses of functions would be a
- * call.
- */
-static bool is_address_table(const struct finder *finder, const x86_op_mem *mem)
+/* Whether a table of addresses leads into the function; addresses of functions would be a call. */
+static bool is_address_table(const struct finder *finder, uint64_t table)
 {
 	const struct code_source *source = finder->source;
 	uint64_t first;
 
-	return mem->base == X86_REG_INVALID && mem->index != X86_REG_INVALID && mem->scale == 8 &&
-	       source->read(source->object, mem->disp, &first, sizeof(first)) == sizeof(first) &&
+	return source->read(source->object, table, &first, sizeof(first)) == sizeof(first) &&
 	       is_in_extent(finder, first) && first != finder->extent.start;
 }
 
@@ -269,33 +180,29 @@ static int follow_all(struct finder *finder)
 	if (finder->swept.start == extent.start && finder->swept.end == extent.end)
 		return 0;
 	finder->swept = extent;
-	for (uint64_t at = extent.start; at < extent.end && !err; at += finder->insn->size) {
+	for (uint64_t at = extent.start; at < extent.end && !err; at += finder->insn.bytes) {
 		if (finder->swept_nr++ == INSN_MAX)
 			return refuse_function(finder, "too much code", at);
-		if (!decode_insn(finder, at) || is_undefined(finder->insn))
+		if (!decode_insn(finder, at) || finder->insn.may_be_data)
 			return refuse_function(finder, "data between the code of a switch", at);
 		err = array_push(finder, todo, at);
 	}
 	return err;
 }
 
-static int follow_indirect(struct finder *finder)
+static int follow_slot_jump(struct finder *finder)
 {
-	const cs_insn *insn = finder->insn;
-	const cs_x86_op *op = &insn->detail->x86.operands[0];
-	uint64_t at = insn->address, slot, target = 0;
-	enum exit_kind kind;
-	bool is_table;
+	uint64_t target = 0;
+	enum exit_kind kind = follow_slot(finder, finder->insn.target, &target);
 
-	if (is_slot(insn, &slot)) {
-		kind = follow_slot(finder, slot, &target);
-		return follow_exit(finder, kind, target, at, true);
-	}
-	is_table = op->type == X86_OP_REG ? is_offset_table(finder, op->reg) :
-					    is_address_table(finder, &op->mem);
-	if (is_table && is_in_extent(finder, at))
-		return follow_all(finder);
-	return follow_exit(finder, EXIT_UNKNOWN, 0, at, true);
+	return follow_exit(finder, kind, target, finder->insn.vaddr, true);
+}
+
+static int follow_table(struct finder *finder, bool is_table)
+{
+	uint64_t at = finder->insn.vaddr;
+
+	return is_table && is_in_extent(finder, at) ? follow_all(finder) : follow_exit(finder, EXIT_UNKNOWN, 0, at, true);
 }
 
 /*
@@ -304,56 +211,49 @@ static int follow_indirect(struct finder *finder)
  */
 static int check_call(struct finder *finder)
 {
-	const cs_insn *insn = finder->insn;
-	uint64_t next = insn->address + insn->size, target;
+	const struct insn *insn = &finder->insn;
+	uint64_t next = insn->vaddr + insn->bytes;
 
-	if (!is_direct(&insn->detail->x86))
-		return 0;
-	target = insn->detail->x86.operands[0].imm;
-	if (target - next < NEAR_BYTES && (!finder->extent.end || is_in_extent(finder, target)))
-		return refuse_function(finder, "a call that is no call", insn->address);
+	if (insn->flow == FLOW_CALL && insn->target - next < NEAR_BYTES &&
+	    (!finder->extent.end || is_in_extent(finder, insn->target)))
+		return refuse_function(finder, "a call that is no call", insn->vaddr);
 	return 0;
 }
 
-/* The caller sets *step to STEP_GO_ON. */
 static int check_insn_step(struct finder *finder, enum step *step)
 {
-	const cs_insn *insn = finder->insn;
+	const struct insn *insn = &finder->insn;
 
-	switch (insn->id) {
-	case X86_INS_RET:
-		*step = STEP_END;
-		return finder_add_place(finder, insn->address, false);
-	case X86_INS_UD0:
-	case X86_INS_UD1:
-	case X86_INS_UD2:
-	case X86_INS_HLT:
-	case X86_INS_INT3:
-		*step = STEP_END;
+	*step = STEP_END;
+	switch (insn->flow) {
+	case FLOW_RETURN:
+		return finder_add_place(finder, insn->vaddr, false);
+	case FLOW_STOP:
 		return 0;
-	case X86_INS_JMP:
-		*step = STEP_END;
-		return is_direct(&insn->detail->x86) ? follow_target(finder, true) :
-						       follow_indirect(finder);
-	case X86_INS_CALL:
-		if (insn->address + insn->size == finder->extent.end)
-			*step = STEP_END;
+	case FLOW_JUMP:
+		return follow_target(finder, true);
+	case FLOW_JUMP_SLOT:
+		return follow_slot_jump(finder);
+	case FLOW_JUMP_OFFSETS:
+		return follow_table(finder, true);
+	case FLOW_JUMP_ADDRESSES:
+		return follow_table(finder, is_address_table(finder, insn->target));
+	case FLOW_JUMP_ANYWHERE:
+		return follow_table(finder, false);
+	case FLOW_UNKNOWN:
+		return refuse_function(finder, insn->what, insn->vaddr);
+	case FLOW_CALL:
+	case FLOW_CALL_SLOT:
+	case FLOW_CALL_ANYWHERE:
+		if (insn->vaddr + insn->bytes != finder->extent.end)
+			*step = STEP_GO_ON;
 		return check_call(finder);
-	case X86_INS_LJMP:
-	case X86_INS_LCALL:
-	case X86_INS_RETF:
-	case X86_INS_RETFQ:
-	case X86_INS_IRET:
-	case X86_INS_IRETD:
-	case X86_INS_IRETQ:
-	case X86_INS_SYSRET:
-	case X86_INS_SYSEXIT:
-		return refuse_function(finder, "a far jump or return", insn->address);
+	case FLOW_BRANCH:
+		*step = STEP_GO_ON;
+		return follow_target(finder, false);
+	case FLOW_ON:
+		*step = STEP_GO_ON;
 	}
-	if (insn_has_group(insn, X86_GRP_JUMP) || insn_has_group(insn, X86_GRP_BRANCH_RELATIVE))
-		return is_direct(&insn->detail->x86) ?
-			       follow_target(finder, false) :
-			       refuse_function(finder, "an unknown branch", insn->address);
 	return 0;
 }
 
@@ -362,18 +262,13 @@ static int follow_straight_line(struct finder *finder, uint64_t at)
 	enum step step = STEP_GO_ON;
 	int err = 0;
 
-	memset(finder->earlier, 0, sizeof(finder->earlier));
+	insn_reader__begin_line(&finder->reader);
 	while (!err && step == STEP_GO_ON && !is_seen(finder, at)) {
 		find_extent(finder, at);
 		if (!decode_insn(finder, at))
 			return refuse_function(finder, "bytes that are no known instruction", at);
-		at += finder->insn->size;
-		err = mark_insn_seen(finder, finder->insn->address);
-		if (err)
-			break;
-		err = check_insn_step(finder, &step);
-		if (step == STEP_GO_ON)
-			remember_insn(finder);
+		at += finder->insn.bytes;
+		err = mark_insn_seen(finder, finder->insn.vaddr) ?: check_insn_step(finder, &step);
 	}
 	return err;
 }
@@ -407,19 +302,19 @@ int returns_find(const struct code_source *source, uint64_t entry, struct return
 		 struct reason *why)
 {
 	struct finder *finder;
-	int err = -ENOMEM;
+	int err;
 
-	if (source->elf_machine != EM_X86_64)
-		return reason_set(why, -ENOTSUP, "returns are found in x86-64 code only");
 	finder = calloc(1, sizeof(*finder));
 	if (!finder)
-		return err;
+		return -ENOMEM;
 	finder->source = source;
 	finder->returns = ret;
 	finder->why = why;
-	if (!decoder_open(&finder->capstone, &finder->insn))
-		err = find_returns(finder, entry);
-	decoder_close(&finder->capstone, &finder->insn);
+	err = insn_reader__open(&finder->reader, source->elf_machine);
+	if (err == -ENOTSUP)
+		reason_set(why, err, "returns are found in x86-64 and arm64 code only");
+	err = err ?: find_returns(finder, entry);
+	insn_reader__close(&finder->reader);
 	idmap_release(&finder->seen_ids);
 	free(finder->seen);
 	free(finder->todo);

@@ -8,11 +8,10 @@
 #include "base/reason.h"
 #include "elf/argument_source.h"
 #include "elf/elf_object_private.h"
-#include "elf/placement.h"
+#include "elf/machine.h"
 
 #define NOTE_BYTES_MAX (4u << 20) /* of all sections together */
 #define NOTE_TYPE 3
-#define NOP 0x90
 
 /* The numbers at the beginning of a note's description; three texts follow. */
 struct note_numbers {
@@ -59,10 +58,10 @@ static bool offset_in(const struct elf_object *elf, uint64_t address, uint32_t f
 /* Anything else than a nop there means that the note is not of this code. */
 static bool is_nop_at(const struct elf_object *elf, uint64_t offset)
 {
-	uint8_t code[NOP5_BYTES];
-	size_t bytes = elf_object__read_some(elf, offset, code, sizeof(code));
+	const struct machine *machine = machine_of(elf->header.e_machine);
+	uint8_t code[INSN_BYTES_MAX];
 
-	return bytes && (code[0] == NOP || is_nop5(code, bytes));
+	return machine && machine->is_nop(code, elf_object__read_some(elf, offset, code, sizeof(code)));
 }
 
 /* The arguments that are taken, in the order in which they are wanted. */

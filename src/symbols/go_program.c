@@ -2,13 +2,14 @@
 #include "symbols/go_program.h"
 
 #include <ctype.h>
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "elf/elf_object.h"
-#include "elf/instructions.h"
+#include "elf/x86_instructions.h"
 #include "symbols/go_table.h"
 
 #define FUNCTION_BYTES_MAX (64u << 10)
@@ -90,6 +91,8 @@ static void add_words_of(struct decoder *decoder, struct go_range code, enum use
 	size_t left = elf_object__read_at(decoder->elf, code.start, decoder->code, bytes < FUNCTION_BYTES_MAX ? bytes : FUNCTION_BYTES_MAX);
 	const uint8_t *at = decoder->code;
 
+	if (elf_object__machine(decoder->elf) != EM_X86_64)
+		return; /* the rate is not known then */
 	while (left && cs_disasm_iter(decoder->capstone, &at, &left, &address, decoder->insn))
 		note_words(decoder->table, decoder->insn, use, ret);
 }

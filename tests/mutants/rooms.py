@@ -38,7 +38,7 @@ MUTANTS = {
         "src/fleet/cluster/cluster_push.c", "packed->byte_nr - CHECKSUM_LEN", "packed->byte_nr - sizeof(mark)",
         "unit native_rows/are_a_block_of_columns"),
     "elf: a short jump ends one byte early": (
-        "src/elf/placement.c", "return at == NOP5_BYTES - 2 &&", "return at == NOP5_BYTES - 3 &&",
+        "src/elf/x86_machine.c", "return at == NOP5_BYTES - 2 &&", "return at == NOP5_BYTES - 3 &&",
         "unit placement/recognizes_nops_of_five_bytes"),
     "elf/python: debug hooks are passed over, too": (
         "src/elf/python/python_layers.c", "kind == PYTHON_LAYER_TRACEMALLOC)", "kind != PYTHON_LAYER_PLAIN)",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/build/resolve_tracebacks.h"
 
-#include <elf.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -10,14 +9,7 @@
 #include "shared/python_calls.h"
 #include "shared/unwind_types.h"
 #include "snapshot.h"
-#include "elf/placement.h"
-
-/* Files for another machine have no facts. */
-#ifdef __aarch64__
-#define OUR_MACHINE EM_AARCH64
-#else
-#define OUR_MACHINE EM_X86_64
-#endif
+#include "elf/machine.h"
 
 /* Whether the code before a place can be a call (resolve_tracebacks.h), as far as the file has that code. */
 static bool follows_a_call(const struct object *object, uint64_t offset)
@@ -30,7 +22,7 @@ static bool follows_a_call(const struct object *object, uint64_t offset)
 	if (offset < before)
 		return false;
 	got = object_read(object, offset - before, code, sizeof(code));
-	return got >= before && is_return_address(code + before, before, got - before, OUR_MACHINE);
+	return got >= before && is_return_address(code + before, before, got - before, machine_here());
 }
 
 static bool is_guessed(const struct traceback *traceback, uint32_t at)
@@ -232,23 +224,9 @@ int resolve_drained(struct tracebacks *tracebacks, const struct mappings *mappin
 
 /* ---- return addresses ---- */
 
-/* ff /2: a call through a register or memory, with len bytes in total. */
-static bool is_indirect_call(const uint8_t *at, size_t len)
-{
-	return at[0] == 0xff && (at[1] >> 3 & 7) == 2 &&
-	       1 + x86_modrm_len(at[1], len > 2 ? at[2] : 0) == len;
-}
-
 bool is_return_address(const uint8_t *code, size_t before, size_t after, uint16_t elf_machine)
 {
-	static const uint8_t sigreturn[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	const struct machine *machine = machine_of(elf_machine);
 
-	if (elf_machine != EM_X86_64)
-		return true;
-	if (before >= 5 && code[-5] == 0xe8)
-		return true;
-	for (size_t len = 2; len <= RETURN_ADDRESS_BEFORE && len <= before; len++)
-		if (is_indirect_call(code - len, len))
-			return true;
-	return after >= sizeof(sigreturn) && !memcmp(code, sigreturn, sizeof(sigreturn));
+	return !machine || machine->follows_call(code, before, after);
 }

@@ -52,7 +52,7 @@ struct churn churn_sum(const struct churn *a, const struct churn *b);
 /*
  * code points at the address itself, with `before` readable bytes in front of it and `after` from it on. True if
  * a call ends right there, or if it is where a signal handler returns to (x86-64: mov $15,%rax; syscall). Always
- * true on other machines.
+ * true on machines that are not known.
  */
 bool is_return_address(const uint8_t *code, size_t before, size_t after, uint16_t elf_machine);
 

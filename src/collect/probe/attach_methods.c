@@ -16,7 +16,7 @@
 #include "collect/probe/uprobe_multi.h"
 #include "process/objects.h"
 #include "process/proc.h"
-#include "elf/placement.h"
+#include "elf/machine.h"
 #include "elf/probe_info.h"
 #include "elf/sampler_places.h"
 #include "sandbox/client.h"
@@ -213,9 +213,14 @@ static int nop5_err(void)
 
 int check_place(const struct attachment *at, uint64_t offset, struct reason *why)
 {
-	uint8_t code[NOP5_BYTES];
+	const struct machine *machine = machine_of(machine_here());
+	uint8_t code[INSN_BYTES_MAX];
+	size_t size = object_read(at->object, offset, code, sizeof(code));
+	const char *refusal = machine && machine->refusal ? machine->refusal(code, size) : NULL;
 
-	if (!is_nop5(code, object_read(at->object, offset, code, sizeof(code))) || !nop5_err())
+	if (refusal)
+		return reason_set(why, -ENOTSUP, "its probe would sit %s", refusal);
+	if (!machine || !machine->is_long_nop || !machine->is_long_nop(code, size) || !nop5_err())
 		return 0;
 	return reason_set(why, -ENOTSUP,
 			  "its probe would sit on a nop of five bytes, and this kernel %s",

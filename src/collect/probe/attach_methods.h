@@ -79,8 +79,9 @@ void detach_settle(const struct probes *probes);
 size_t probe_sites_settle(struct probes *probes, size_t first);
 
 /*
- * Whether a probe may be placed there. -ENOTSUP, with a line, on a five-byte nop (placement.h), unless this kernel
- * handles it safely; that is tried at the first such nop.
+ * Whether a probe may be placed there. -ENOTSUP, with a line, on an instruction that takes no probe: the kernel would
+ * leave it out where a program maps the file later. Also on a five-byte nop (placement.h), unless this kernel handles it
+ * safely; that is tried at the first such nop.
  */
 int check_place(const struct attachment *at, uint64_t offset, struct reason *why);
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "elf/elf_object.h"
-#include "elf/instructions.h"
+#include "elf/x86_instructions.h"
 
 #define PYTHON_CODE_MAX (64u << 20) /* bytes */
 

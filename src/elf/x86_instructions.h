@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_ELF_INSTRUCTIONS_H
-#define ALLOCSNAP_ELF_INSTRUCTIONS_H
+#ifndef ALLOCSNAP_ELF_X86_INSTRUCTIONS_H
+#define ALLOCSNAP_ELF_X86_INSTRUCTIONS_H
 
 /*
  * Instructions of x86-64, decoded by capstone. Apart from elf_object.h, as capstone 5 and the kernel's headers both have a
