@@ -131,8 +131,9 @@ $(OUT)/damage/repair: $(OUT)/tests/damage/repair.o $(LIB)
 	$(call link,$^ $(API_LIBS))
 
 # Debian packages that these two need are fetched once.
-test-placement: $(BIN) workloads	## record the allocators of Debian's suites, say where their probes sit (as root)
-	$(Q)$(ON_WORKLOADS) PLACEMENT=$(abspath .output/placement) tests/placement/run.py $(PLACEMENT_ARGS)
+test-placement: $(BIN) workloads $(OUT)/unit	## record the allocators of Debian's suites, say where their probes sit (as root)
+	$(Q)scripts/install-deps.sh machines
+	$(Q)$(ON_WORKLOADS) UNIT=$(abspath $(OUT)/unit) PLACEMENT=$(abspath .output/placement) tests/placement/run.py $(PLACEMENT_ARGS)
 
 test-kernels: $(BIN) workloads	## the smoke tests on other kernels, in QEMU
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) OUT=$(abspath $(OUT)) KERNELS=$(abspath .output/kernels) \

@@ -6,11 +6,13 @@ tests/harness/suite.py describes the arguments.
 Each case is a suite and an allocator: tests/workloads/allocators.c is run by that suite's own loader
 (it is its program interpreter) with its libraries. For each function the place of its probe is printed, and why it is there, as doctor
 says; then the program is recorded, attached to and from its start, and the account must be the
-program's own, to the byte. Environment: ALLOCSNAP, WORKLOADS, PLACEMENT (where suites are kept).
+program's own, to the byte. The allocators of these suites for arm64 are not run: tests/unit/elf/a64_code.c compares what
+allocsnap makes of their code with objdump. Environment: ALLOCSNAP, WORKLOADS, UNIT, PLACEMENT (where suites are kept).
 """
 import functools
 import os
 import pathlib
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True
@@ -104,6 +106,28 @@ def test_of(name, allocator):
     return harness.suite.Test(f"{name}_{allocator}", placement_test)
 
 
+# ---- arm64 ----
+
+def check_arm64(root):
+    names = "libc.so.6", "libc.so", *LIBRARY.values()
+    command = os.environ["UNIT"], "--filter", "a64_libraries/of_other_suites*"
+    environment = os.environ | {"ALLOCSNAP_TEST_ARM64": ":".join(find(root, name) for name in names)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    print("".join(f"   {line}\n" for line in done.stderr.splitlines() if "/lib" in line), end="", flush=True)
+    harness.check(not done.returncode and "skipped" not in done.stderr, done.stderr[-2000:])
+
+
+def test_of_arm64(name):
+    def arm64_test(_bench):
+        try:
+            root = suites.fetch(FOLDER, name, architecture="arm64")
+        except suites.Missing as why:
+            raise harness.Skip(str(why)) from why
+        check_arm64(root)
+    return harness.suite.Test(f"{name}_arm64", arm64_test)
+
+
 if __name__ == "__main__":
     TESTS = [test_of(name, allocator) for name in suites.SUITES for allocator in ALLOCATORS]
+    TESTS += [test_of_arm64(name) for name in suites.SUITES]
     sys.exit(harness.suite.main("placement", TESTS, harness.Bench, CASE_SECONDS))

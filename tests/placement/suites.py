@@ -42,7 +42,7 @@ def mirror():
     raise Missing("apt knows no mirror of Debian: 'apt-get update' was never run")
 
 
-def options(folder, suite, architecture="amd64"):
+def options(folder, suite, architecture):
     """An apt that knows this suite and nothing else."""
     for name in ("lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -64,13 +64,13 @@ def newest(names, pattern):
     return max(found, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 
 
-def fetch(folder, suite, packages=PACKAGES):
+def fetch(folder, suite, packages=PACKAGES, architecture="amd64"):
     """The root folder with the suite's packages and those that they depend on."""
-    folder = pathlib.Path(folder).resolve() / suite
+    folder = pathlib.Path(folder).resolve() / (suite if architecture == "amd64" else f"{suite}-{architecture}")
     root, done = folder / "root", folder / "done"
     if done.exists():
         return root
-    apt = options(folder, suite)
+    apt = options(folder, suite, architecture)
     output(["apt-get", *apt, "-qq", "update"])
     names = output(["apt-cache", *apt, "pkgnames"]).split()
     wanted = [newest(names, pattern) for pattern in packages]

@@ -89,6 +89,36 @@ void objdump_between(struct listed_code *code, const char *path, uint64_t from, 
 		pclose(f);
 }
 
+/* "   9a284:\td65f03c0 \tret": a word; its text has the comment behind two slashes */
+static void take_word(struct listed_code *code, const char *line)
+{
+	struct listed_insn insn = { .byte_nr = 4 };
+	unsigned long long vaddr;
+	char mnemonic[24], operands[64] = "", *comment;
+	uint32_t word;
+
+	if (sscanf(line, " %llx:\t%" SCNx32 " \t%23[^\t\n]\t%63[^\t\n]", &vaddr, &word, mnemonic, operands) < 3)
+		return;
+	insn.vaddr = vaddr;
+	memcpy(insn.byte, &word, sizeof(word));
+	comment = strstr(operands, " //");
+	if (comment)
+		*comment = 0;
+	snprintf(insn.text, sizeof(insn.text), "%s %s", mnemonic, operands);
+	array_push(code, item, insn);
+}
+
+void objdump_a64(struct listed_code *code, const char *path)
+{
+	FILE *f = tool("aarch64-linux-gnu-objdump --disassemble", path);
+	char line[1024];
+
+	while (f && fgets(line, sizeof(line), f))
+		take_word(code, line);
+	if (f)
+		pclose(f);
+}
+
 void objdump_code(struct listed_code *code, const char *path)
 {
 	objdump_between(code, path, 0, UINT64_MAX);

@@ -38,6 +38,7 @@ struct listed_code {
 };
 
 void objdump_code(struct listed_code *code, const char *path);
+void objdump_a64(struct listed_code *code, const char *path); /* of a file for arm64: "mnemonic operands" */
 void objdump_between(struct listed_code *code, const char *path, uint64_t from, uint64_t to);
 
 /* The instruction that starts there, or NULL. */
