@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "elf/a64_registers.h"
+#include "elf/operand_text.h"
 
 /*
  * A64, the instructions of arm64 (Arm ARM, C4.1): words of four bytes. Rows are masks of words; the first row that fits
@@ -392,6 +394,9 @@ const struct machine machine_a64 = {
 		[RELOCATION_ABSOLUTE] = R_AARCH64_ABS64, [RELOCATION_RELATIVE] = R_AARCH64_RELATIVE,
 		[RELOCATION_IRELATIVE] = R_AARCH64_IRELATIVE,
 	},
+	.register_bytes = sizeof(struct a64_registers),
+	.argument_place = { 0, 8, 16, 24, 32, 40 },
+	.parse_operand = a64_parse_operand,
 	.read = a64_read,
 	.text = a64_text,
 	.refusal = a64_refusal,

@@ -8,64 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
-#include "elf/x86_registers.h"
+#include "elf/machine.h"
+#include "elf/operand_text.h"
 
-/* struct x86_registers begins like the kernel's struct pt_regs. */
-static const struct {
-	const char *name[4]; /* of 8, 4, 2 and 1 bytes */
-	unsigned short place;
-} registers[] = {
-#define ROW(field, ...) { { __VA_ARGS__ }, offsetof(struct x86_registers, field) }
-	ROW(rax, "rax", "eax", "ax", "al"),	 ROW(rbx, "rbx", "ebx", "bx", "bl"),
-	ROW(rcx, "rcx", "ecx", "cx", "cl"),	 ROW(rdx, "rdx", "edx", "dx", "dl"),
-	ROW(rsi, "rsi", "esi", "si", "sil"),	 ROW(rdi, "rdi", "edi", "di", "dil"),
-	ROW(rbp, "rbp", "ebp", "bp", "bpl"),	 ROW(rsp, "rsp", "esp", "sp", "spl"),
-	ROW(r8, "r8", "r8d", "r8w", "r8b"),	 ROW(r9, "r9", "r9d", "r9w", "r9b"),
-	ROW(r10, "r10", "r10d", "r10w", "r10b"), ROW(r11, "r11", "r11d", "r11w", "r11b"),
-	ROW(r12, "r12", "r12d", "r12w", "r12b"), ROW(r13, "r13", "r13d", "r13w", "r13b"),
-	ROW(r14, "r14", "r14d", "r14w", "r14b"), ROW(r15, "r15", "r15d", "r15w", "r15b"),
-	ROW(rip, "rip", "eip", "ip", ""),
-#undef ROW
-};
-
-#define HIGH_BYTES "abcd" /* %ah to %dh lie one byte further */
-
-bool argument_register_named(const char *name, size_t bytes, unsigned short *ret)
-{
-	char low[3] = { name[0], 'l' };
-	bool is_high = bytes == 2 && name[1] == 'h' && strchr(HIGH_BYTES, name[0]);
-
-	if (is_high)
-		name = low;
-	for (size_t i = 0; i < ARRAY_SIZE(registers); i++)
-		for (size_t k = 0; k < ARRAY_SIZE(registers[i].name); k++)
-			if (bytes && strlen(registers[i].name[k]) == bytes &&
-			    !memcmp(registers[i].name[k], name, bytes)) {
-				*ret = registers[i].place + is_high;
-				return true;
-			}
-	return false;
-}
-
-static int refuse_argument(struct reason *why, int err, const char *what, const char *at)
+int refuse_argument(struct reason *why, int err, const char *what, const char *at)
 {
 	return reason_set(why, err, "an argument of a probe %s: '%.*s'", what, (int)strcspn(at, " "), at);
-}
-
-/* `%name`; *at moves behind it. */
-static int parse_register(const char **at, unsigned short *ret, struct reason *why)
-{
-	size_t bytes = 0;
-
-	while (**at == '%' && isalnum((unsigned char)(*at)[1 + bytes]))
-		bytes++;
-	if (!bytes)
-		return refuse_argument(why, -EINVAL, "has no register where one must be", *at);
-	if (!argument_register_named(*at + 1, bytes, ret) || (*at)[1 + bytes] == ':')
-		return refuse_argument(why, -ENOTSUP, "is in a register that no probe can read", *at);
-	*at += 1 + bytes;
-	return 0;
 }
 
 /* One number with its sign, without wrapping around. */
@@ -93,7 +41,7 @@ static bool is_name(const char *at)
 }
 
 /* A sum of numbers. */
-static int parse_number(const char **at, uint64_t *ret, struct reason *why)
+int parse_number(const char **at, uint64_t *ret, struct reason *why)
 {
 	*ret = 0;
 	do {
@@ -105,45 +53,6 @@ static int parse_number(const char **at, uint64_t *ret, struct reason *why)
 			return refuse_argument(why, -EINVAL, "has no number where one must be", *at);
 	} while (**at == '+' || **at == '-');
 	return is_name(*at) ? refuse_argument(why, -ENOTSUP, "names a variable", *at) : 0;
-}
-
-/* `,%index,scale`, of which the scale may be missing. */
-static int parse_index(const char **at, struct argument_source *ret, struct reason *why)
-{
-	uint64_t scale = 1;
-	int err;
-
-	++*at;
-	err = parse_register(at, &ret->index, why);
-	if (!err && **at == ',') {
-		++*at;
-		err = parse_number(at, &scale, why);
-	}
-	if (!err && scale != 1 && scale != 2 && scale != 4 && scale != 8)
-		return refuse_argument(why, -EINVAL, "has an invalid scale", *at);
-	ret->scale = scale;
-	return err;
-}
-
-/* `displacement(%base,%index,scale)`, of which parts may be missing. */
-static int parse_memory(const char **at, struct argument_source *ret, struct reason *why)
-{
-	int err = **at == '(' ? 0 : parse_number(at, &ret->value, why);
-
-	ret->kind = ARGUMENT_MEMORY;
-	if (err || **at != '(')
-		return err;
-	++*at;
-	if (**at == '%')
-		err = parse_register(at, &ret->base, why);
-	if (!err && **at == ',')
-		err = parse_index(at, ret, why);
-	if (err)
-		return err;
-	if (**at != ')' || (ret->base == ARGUMENT_NO_REGISTER && ret->index == ARGUMENT_NO_REGISTER))
-		return refuse_argument(why, -EINVAL, "is no place in memory", *at);
-	++*at;
-	return 0;
 }
 
 /* `width@`, if it is there. A width of a floating-point number ends with f. */
@@ -166,7 +75,7 @@ static int parse_width(const char **at, struct argument_source *ret, struct reas
 	return 0;
 }
 
-static int parse_argument(const char **at, struct argument_source *ret, struct reason *why)
+static int parse_argument(const struct machine *machine, const char **at, struct argument_source *ret, struct reason *why)
 {
 	const char *whole = *at;
 	int err;
@@ -177,31 +86,27 @@ static int parse_argument(const char **at, struct argument_source *ret, struct r
 	err = parse_width(at, ret, why);
 	if (err)
 		return err;
-	if (**at == '$') {
-		++*at;
-		err = parse_number(at, &ret->value, why);
-	} else if (**at == '%') {
-		ret->kind = ARGUMENT_REGISTER;
-		err = parse_register(at, &ret->base, why);
-	} else {
-		err = parse_memory(at, ret, why);
-	}
+	err = machine->parse_operand(at, ret, why);
 	if (!err && **at && **at != ' ')
 		return refuse_argument(why, -EINVAL, "goes on behind its end", whole);
 	return err;
 }
 
-int argument_sources_parse(const char *text, struct argument_source *ret, size_t nr_max, size_t *ret_nr,
+int argument_sources_parse(const char *text, uint16_t elf_machine, struct argument_source *ret, size_t nr_max, size_t *ret_nr,
 			   struct reason *why)
 {
+	const struct machine *machine = machine_of(elf_machine);
 	size_t nr = 0;
 	int err = 0;
+
+	if (!machine)
+		return reason_set(why, -ENOTSUP, "arguments of a machine that is not known");
 
 	text += strspn(text, " ");
 	while (*text && !err) {
 		if (nr == nr_max)
 			return reason_set(why, -ENOTSUP, "a probe with more than %zu arguments", nr_max);
-		err = parse_argument(&text, &ret[nr++], why);
+		err = parse_argument(machine, &text, &ret[nr++], why);
 		text += strspn(text, " ");
 	}
 	*ret_nr = nr;
@@ -210,7 +115,15 @@ int argument_sources_parse(const char *text, struct argument_source *ret, size_t
 
 static bool is_register_place(unsigned int place)
 {
-	return place == ARGUMENT_NO_REGISTER || place <= sizeof(struct x86_registers) - sizeof(uint64_t);
+	return place == ARGUMENT_NO_REGISTER || place <= machine_of(machine_here())->register_bytes - sizeof(uint64_t);
+}
+
+/* The integer arguments of a call lie in registers (x86-64 psABI, 3.2.3; AAPCS64, 6.8.2). */
+struct argument_source argument_at(uint32_t position, bool is_narrow)
+{
+	return (struct argument_source){ .kind = ARGUMENT_REGISTER, .bytes = is_narrow ? 4 : 8, .scale = 1,
+					 .base = machine_of(machine_here())->argument_place[position - 1],
+					 .index = ARGUMENT_NO_REGISTER };
 }
 
 struct argument_source argument_constant(uint64_t value)

@@ -75,11 +75,17 @@ enum relocation {
 	RELOCATION_NR,
 };
 
+struct argument_source;
+struct reason;
+
 struct machine {
 	uint16_t elf_machine;
 	uint8_t step; /* bytes between places where an instruction may be */
 	uint8_t argument_nr; /* registers that have arguments */
 	uint16_t relocation[RELOCATION_NR]; /* their numbers */
+	uint16_t register_bytes;    /* of the registers that a probe can read, at the begin of struct pt_regs */
+	uint16_t argument_place[6]; /* of the arguments among them */
+	int (*parse_operand)(const char **at, struct argument_source *ret, struct reason *why); /* operand_text.h */
 
 	int (*open)(struct insn_reader *reader); /* NULL: needs no decoder */
 	void (*close)(struct insn_reader *reader);

@@ -65,12 +65,12 @@ static bool is_nop_at(const struct elf_object *elf, uint64_t offset)
 }
 
 /* The arguments that are taken, in the order in which they are wanted. */
-static int take_note_arguments(const struct note *note, const struct usdt_wanted *wanted, struct usdt_call *ret,
-			       struct reason *why)
+static int take_note_arguments(const struct elf_object *elf, const struct note *note, const struct usdt_wanted *wanted,
+			       struct usdt_call *ret, struct reason *why)
 {
 	struct argument_source argument[USDT_POSITION_MAX];
 	size_t nr;
-	int err = argument_sources_parse(note->arguments, argument, USDT_POSITION_MAX, &nr, why);
+	int err = argument_sources_parse(note->arguments, elf->header.e_machine, argument, USDT_POSITION_MAX, &nr, why);
 
 	if (err)
 		return err;
@@ -89,7 +89,7 @@ static int take_usdt_place(const struct elf_object *elf, const struct note *note
 			   const struct usdt_wanted *wanted, struct usdt_place *ret, struct reason *why)
 {
 	uint64_t semaphore = note->numbers.semaphore;
-	int err = take_note_arguments(note, wanted, &ret->call, why);
+	int err = take_note_arguments(elf, note, wanted, &ret->call, why);
 
 	if (err)
 		return err;

@@ -9,7 +9,6 @@
 #include "base/units.h"
 #include "elf/allocators.h"
 #include "elf/argument_source.h"
-#include "elf/x86_registers.h"
 
 enum argument_id {
 	ARGUMENT_SIZE = 1 << 0,
@@ -228,25 +227,12 @@ static int user_function_read(char *item, struct user_function *ret, struct reas
 
 /* ---- for the kernel side ---- */
 
-/* x86-64 psABI, 3.2.3: integer arguments 1 to 6. */
-static struct argument_source position_source(uint32_t position, bool is_narrow)
-{
-	static const uint16_t registers[USER_ARGUMENT_MAX] = {
-		offsetof(struct x86_registers, rdi), offsetof(struct x86_registers, rsi),
-		offsetof(struct x86_registers, rdx), offsetof(struct x86_registers, rcx),
-		offsetof(struct x86_registers, r8),	offsetof(struct x86_registers, r9),
-	};
-
-	return (struct argument_source){ .kind = ARGUMENT_REGISTER, .bytes = is_narrow ? 4 : 8, .scale = 1,
-					 .base = registers[position - 1], .index = ARGUMENT_NO_REGISTER };
-}
-
 struct user_call user_call_of(const struct user_arguments *at)
 {
 	return (struct user_call){
-		.size = at->size ? position_source(at->size, at->narrow & NARROW_SIZE) : argument_constant(at->bytes),
-		.count = at->count ? position_source(at->count, at->narrow & NARROW_COUNT) : argument_constant(1),
-		.pointer = at->pointer ? position_source(at->pointer, false) : argument_constant(0),
+		.size = at->size ? argument_at(at->size, at->narrow & NARROW_SIZE) : argument_constant(at->bytes),
+		.count = at->count ? argument_at(at->count, at->narrow & NARROW_COUNT) : argument_constant(1),
+		.pointer = at->pointer ? argument_at(at->pointer, false) : argument_constant(0),
 	};
 }
 

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "elf/operand_text.h"
 #include "elf/placement.h"
 #include "elf/x86_instructions.h"
+#include "elf/x86_registers.h"
 
 #if CS_API_MAJOR < 5
 #define X86_INS_UD1 X86_INS_UD2B
@@ -353,6 +355,8 @@ static bool x86_follows_call(const uint8_t *code, size_t before, size_t after)
 	return after >= sizeof(sigreturn) && !memcmp(code, sigreturn, sizeof(sigreturn));
 }
 
+#define PLACE(field) offsetof(struct x86_registers, field)
+
 const struct machine machine_x86 = {
 	.elf_machine = EM_X86_64,
 	.step = 1,
@@ -362,6 +366,9 @@ const struct machine machine_x86 = {
 		[RELOCATION_ABSOLUTE] = R_X86_64_64, [RELOCATION_RELATIVE] = R_X86_64_RELATIVE,
 		[RELOCATION_IRELATIVE] = R_X86_64_IRELATIVE,
 	},
+	.register_bytes = sizeof(struct x86_registers),
+	.argument_place = { PLACE(rdi), PLACE(rsi), PLACE(rdx), PLACE(rcx), PLACE(r8), PLACE(r9) },
+	.parse_operand = x86_parse_operand,
 	.open = x86_open,
 	.close = x86_close,
 	.read = x86_read,

@@ -113,9 +113,12 @@ static const struct {
 	{ "through a PLT to memset", { B(8), 0, 0, 0, 0, 0, 0, 0, ADRP_X16, LDR_X17_X16_8, ADD_X16_8, BR(17) }, { -1 },
 	  EXIT_RETURNS_ARGUMENT },
 	{ "through a slot", { BTI_C, ADRP_X16, NOP, LDR_X17_X16_8, BR(17), 0, 0, 0, NOP, RET }, { 10 }, EXIT_FOLLOW },
+	{ "through a slot on another page", { 0xf0fffff0, 0x91400610, LDR_X17_X16_8, BR(17), 0, 0, 0, 0, RET }, { 9 }, EXIT_FOLLOW },
 	{ "through a slot that is not known", { ADRP_X16, LDR_X17_X16_8, BR(17) }, {}, EXIT_UNKNOWN, "to an address" },
-	{ "through a register that was overwritten", { ADRP_X16, LDR_X17_X16_8, MOV_X3_X0, 0xaa0003f1, BR(17) }, {}, 0, "to an address" },
-	{ "through a register that a call may change", { ADRP_X16, LDR_X17_X16_8, BL(16), BR(17) }, {}, 0, "to an address" },
+	{ "through a register that was overwritten", { ADRP_X16, LDR_X17_X16_8, MOV_X3_X0, 0xaa0003f1, BR(17), 0, 0, 0, RET }, {},
+	  EXIT_FOLLOW, "to an address" },
+	{ "through a register that a call may change", { ADRP_X16, LDR_X17_X16_8, BL(16), BR(17), 0, 0, 0, 0, RET }, {}, EXIT_FOLLOW,
+	  "to an address" },
 	{ "through an argument", { BR(1) }, {}, 0, "to an address" },
 	{ "a switch", { LDRH_TABLE, ADR_X3(3), ADD_X2_X3_W2, BR(2), RET, NOP, RET, NOP }, { 5, 7 } },
 	{ "data in a switch", { LDRH_TABLE, ADR_X3(3), ADD_X2_X3_W2, BR(2), RET, UDF, RET, NOP }, {}, 0, "data between" },
@@ -170,6 +173,7 @@ static const struct {
 	{ "the first one is lost", { MOV_X0_X1, RET }, 1, 0, PLACEMENT_NONE_IN_REACH, ".inst 0xaa0103e0" },
 	{ "the stack moves", { STP_PRE, ADRP_X16, RET }, 1, 0, PLACEMENT_NONE_IN_REACH, ".inst 0xa9bd7bfd" },
 	{ "the return address is signed", { PACIASP, ADRP_X16, RET }, 1, 0, PLACEMENT_NONE_IN_REACH, "paciasp" },
+	{ "the return address is lost", { 0xaa0903fe, ADRP_X16, RET }, 1, 0, PLACEMENT_NONE_IN_REACH, ".inst 0xaa0903fe" },
 	{ "memory changes", { STR_X0_X1, RET }, 1, 0, PLACEMENT_NONE_IN_REACH, NULL },
 	{ "an exclusive load", { LDAXR, CBZ_X0(2), RET }, 1, 0, PLACEMENT_NONE_IN_REACH, NULL },
 	{ "a branch back", { NOP, CBZ_X0(2), RET, B(-2) }, 1, 0, PLACEMENT_BRANCH_INTO, "nop" },
@@ -193,6 +197,28 @@ Test(a64_code, probes_sit_where_the_call_is_as_it_was_made)
 		if (placement_row[i].instruction)
 			cr_expect_str_eq(got.instruction, placement_row[i].instruction, "%s: %s", placement_row[i].what, got.instruction);
 	}
+}
+
+Test(a64_code, some_instructions_take_no_probe)
+{
+	static const uint32_t good[] = {
+		RET, NOP, BTI_C, PACIASP, STP_PRE, CBZ_X0(3), BL(3), ADRP_X16, BR(17), 0xd63f0020 /* blr x1 */, 0xd5033bbf /* dmb ish */,
+		0xd53bd041 /* mrs x1, tpidr_el0 */, 0xd50b7421 /* dc zva, x1 */, 0x88a07c41 /* cas */, 0xc8dffc22 /* ldar */,
+		0xd50320ff /* xpaclri */, 0xd503211f /* pacia1716 */, 0xd503237f /* pacibsp */, 0x04e0e3e0 /* cntd x0 */,
+	};
+	static const uint32_t bad[] = {
+		AUTIASP, RETAA, LDAXR, LDR_LITERAL, LDR_D0_LITERAL, UDF, 0xd4000001 /* svc #0 */, 0xd4200000 /* brk #0 */,
+		0xd51bd041 /* msr tpidr_el0, x1 */, 0xd503203f /* yield */, 0xd503251f /* chkfeat x16 */, 0xd73f0822 /* blraa x1, x2 */,
+		0xd71f0822 /* braa x1, x2 */, 0x54000070 /* bc.eq */, 0x74000000, 0x48207c40 /* casp */, 0xd8000043 /* prfm, a literal */,
+		0xd53b4221 /* mrs x1, daif */, 0x02000000,
+	};
+	uint8_t code[4];
+
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
+		cr_expect(!machine_a64.refusal(memcpy(code, &good[i], 4), 4), "%#x", good[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		cr_expect(machine_a64.refusal(memcpy(code, &bad[i], 4), 4), "%#x", bad[i]);
+	cr_expect(!machine_a64.refusal(code, 3), "a file that ends");
 }
 
 Test(a64_code, calls_are_followed_by_return_addresses)

@@ -25,7 +25,7 @@ static void expect_source(const char *text, struct argument_source wanted)
 	struct argument_source got[2];
 	struct reason why = {};
 	size_t nr = 0;
-	int err = argument_sources_parse(text, got, ARRAY_SIZE(got), &nr, &why);
+	int err = argument_sources_parse(text, EM_X86_64, got, ARRAY_SIZE(got), &nr, &why);
 
 	cr_assert_eq(err, 0, "%s: %s", text, why.text);
 	cr_assert_eq(nr, 1, "%s", text);
@@ -87,13 +87,13 @@ Test(argument_source, several_arguments)
 	struct reason why = {};
 	size_t nr;
 
-	cr_assert_eq(argument_sources_parse("8@%rdi -4@$5 8@8(%rsp)", got, 3, &nr, &why), 0, "%s", why.text);
+	cr_assert_eq(argument_sources_parse("8@%rdi -4@$5 8@8(%rsp)", EM_X86_64, got, 3, &nr, &why), 0, "%s", why.text);
 	cr_expect_eq(nr, 3);
 	cr_expect_eq(got[1].value, 5);
 	cr_expect_eq(got[2].kind, ARGUMENT_MEMORY);
-	cr_assert_eq(argument_sources_parse("", got, 3, &nr, &why), 0);
+	cr_assert_eq(argument_sources_parse("", EM_X86_64, got, 3, &nr, &why), 0);
 	cr_expect_eq(nr, 0);
-	cr_expect_eq(argument_sources_parse("%rax %rax %rax %rax", got, 3, &nr, &why), -ENOTSUP);
+	cr_expect_eq(argument_sources_parse("%rax %rax %rax %rax", EM_X86_64, got, 3, &nr, &why), -ENOTSUP);
 	cr_expect_str_eq(why.text, "a probe with more than 3 arguments");
 }
 
@@ -119,10 +119,59 @@ Test(argument_source, others_are_refused)
 		struct reason why = {};
 		size_t nr;
 
-		cr_expect_eq(argument_sources_parse(wrong[i].text, got, 2, &nr, &why), wrong[i].err, "'%s': '%s'",
+		cr_expect_eq(argument_sources_parse(wrong[i].text, EM_X86_64, got, 2, &nr, &why), wrong[i].err, "'%s': '%s'",
 			     wrong[i].text, why.text);
 		cr_expect(*why.text, "%s", wrong[i].text);
 	}
+}
+
+Test(argument_source, of_arm64)
+{
+	static const struct {
+		const char *text;
+		struct argument_source wanted;
+	} row[] = {
+		{ "8@x0", REGISTER(8, 0, 0) },
+		{ "-4@w21", REGISTER(4, 1, 21 * 8) },
+		{ "x30", REGISTER(8, 0, 30 * 8) },
+		{ "8@sp", REGISTER(8, 0, 31 * 8) },
+		{ "-4@5", CONSTANT(4, 1, 5) },
+		{ "-8@-7", CONSTANT(8, 1, -7ul) },
+		{ "4@#0x10", CONSTANT(4, 0, 16) },
+		{ "8@[x7]", MEMORY(8, 0, 7 * 8, NONE, 1) },
+		{ "8@[sp, 12]", MEMORY(8, 12, 31 * 8, NONE, 1) },
+		{ "8@[x29, #-16]", MEMORY(8, -16ul, 29 * 8, NONE, 1) },
+		{ "1@[x1,8]", MEMORY(1, 8, 8, NONE, 1) },
+		{ "8@[x2, x3]", MEMORY(8, 0, 16, 24, 1) },
+		{ " 8@[x2, x3, lsl 3] ", MEMORY(8, 0, 16, 24, 8) },
+		{ "2@[x2, x3, lsl #1]", MEMORY(2, 0, 16, 24, 2) },
+	};
+	static const struct {
+		const char *text;
+		int err;
+	} wrong[] = {
+		{ "8@", -EINVAL }, { "8@x31", -ENOTSUP }, { "8@xzr", -ENOTSUP }, { "8@x", -ENOTSUP }, { "8@d0", -ENOTSUP },
+		{ "8f@x6", -ENOTSUP }, { "8@%x0", -ENOTSUP }, { "8@[x0", -ENOTSUP }, { "8@[x0,", -ENOTSUP }, { "8@[]", -ENOTSUP },
+		{ "8@[5]", -ENOTSUP }, { "8@[x0, w1, sxtw 2]", -ENOTSUP }, { "8@[x0, x1, lsl 4]", -ENOTSUP }, { "8@[x0, 8]!", -EINVAL },
+		{ "8@[x0], 8", -EINVAL }, { "8@[x0, :lo12:name]", -ENOTSUP }, { "8@name", -ENOTSUP }, { "8@5x", -ENOTSUP },
+		{ "8@[x0, x1, lsl ", -ENOTSUP }, { "8@[x0, 8", -EINVAL }, { "8@x100", -ENOTSUP }, { "8@x99999999999999999999", -ENOTSUP },
+	};
+	struct argument_source got[2];
+	struct reason why = {};
+	size_t nr;
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		cr_expect_eq(argument_sources_parse(row[i].text, EM_AARCH64, got, 2, &nr, &why), 0, "%s: %s", row[i].text, why.text);
+		cr_expect(nr == 1 && !memcmp(&got[0], &row[i].wanted, sizeof(*got)), "%s: %zu", row[i].text, nr);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		cr_expect_eq(argument_sources_parse(wrong[i].text, EM_AARCH64, got, 2, &nr, &why), wrong[i].err, "%s: %s", wrong[i].text,
+			     why.text);
+	cr_expect_eq(argument_sources_parse("8@x0 8@[sp, 8] -4@5", EM_AARCH64, got, 2, &nr, &why), -ENOTSUP);
+	cr_expect_eq(argument_sources_parse("8@[sp, 8] -4@5", EM_AARCH64, got, 2, &nr, &why), 0);
+	cr_expect_eq(nr, 2);
+	cr_expect_eq(got[1].value, 5);
+	cr_expect_eq(argument_sources_parse("8@x0", EM_RISCV, got, 2, &nr, &why), -ENOTSUP);
 }
 
 Test(argument_source, forged_ones_are_not_sound)
@@ -157,6 +206,7 @@ Test(argument_source, forged_ones_are_not_sound)
 struct made {
 	uint8_t bytes[FILE_BYTES];
 	size_t notes; /* bytes */
+	uint16_t machine; /* 0: x86-64 */
 };
 
 static const char section_names[] = "\0.note.stapsdt\0.stapsdt.base\0.shstrtab";
@@ -211,7 +261,7 @@ static int write_file(const struct made *made)
 	struct made out = *made;
 	Elf64_Ehdr header = {
 		.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
-		.e_type = ET_EXEC, .e_machine = EM_X86_64, .e_version = 1, .e_phoff = sizeof(header),
+		.e_type = ET_EXEC, .e_machine = made->machine ?: EM_X86_64, .e_version = 1, .e_phoff = sizeof(header),
 		.e_shoff = 0x200, .e_ehsize = sizeof(header), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 2,
 		.e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 4, .e_shstrndx = 3,
 	};
@@ -238,12 +288,12 @@ static int write_file(const struct made *made)
 static struct usdt_places read_made(const struct made *made)
 {
 	int fd = write_file(made);
-	struct elf_object *elf = elf_object__open(fd, NULL);
+	struct elf_object *elf = elf_object__open_of(fd, made->machine ?: EM_X86_64, NULL);
 	struct usdt_places places;
 
 	cr_assert(elf);
 	sampler_places_read(elf, &places);
-	cr_expect(sampler_places_are_sound(&places, FILE_BYTES));
+	cr_expect(made->machine || sampler_places_are_sound(&places, FILE_BYTES));
 	elf_object__close(elf);
 	close(fd);
 	return places;
@@ -279,6 +329,29 @@ Test(sampler_places, are_those_of_the_notes)
 	cr_expect_eq(places.place[2].semaphore, 0x2002);
 	cr_expect_eq(sampler_place_is_free(&places.place[2]), 1);
 	cr_expect_eq(places.info_distance, 0);
+}
+
+Test(sampler_places, of_arm64)
+{
+	static const uint32_t nop = 0xd503201f, hint = 0xd503241f;
+	struct made made = { .machine = EM_AARCH64 };
+	struct usdt_places places;
+
+	memcpy(made.bytes + 0x1010, &nop, sizeof(nop));
+	memcpy(made.bytes + 0x1020, &nop, sizeof(nop));
+	memcpy(made.bytes + 0x1030, &hint, sizeof(hint));
+	add_otel(&made, CODE + 0x10, "alloc", "8@x0 -4@5 8@[x29, 16]");
+	add_otel(&made, CODE + 0x20, "free", "8@[sp, -8]");
+	places = read_made(&made);
+	cr_assert_eq(places.nr, 2, "%s", places.fault);
+	cr_expect_eq(places.place[0].call.argument[0].base, 0);
+	cr_expect_eq(places.place[0].call.argument[1].value, 5);
+	cr_expect_eq(places.place[0].call.argument[2].base, 29 * 8);
+	cr_expect_eq(places.place[0].call.argument[2].value, 16);
+	cr_expect_eq(places.place[1].call.argument[0].base, 31 * 8);
+	cr_expect_eq(places.place[1].call.argument[0].value, -8ul);
+	add_otel(&made, CODE + 0x30, "free", "8@x0");
+	expect_fault(&made, "free is not on a nop");
 }
 
 Test(sampler_places, file_without_any)
