@@ -17,8 +17,8 @@
  * The probes otel_memory:alloc(address, size, weight) and otel_memory:free(address), with a semaphore each. The kernel
  * raises a semaphore while a program listens to its probe.
  *
- * A probe is a nop of one byte. The kernel (6.18) turns a nop of five bytes into a call to a page that forked children
- * do not have: they would die at their first sample.
+ * A probe is a nop, on x86-64 of one byte. The kernel (6.18) turns a nop of five bytes into a call to a page that forked
+ * children do not have: they would die at their first sample. The compiler writes the registers into the note.
  */
 
 #define PROBE_SEMAPHORE __attribute__((section(".probes"), visibility("hidden"), used))
@@ -42,12 +42,12 @@ volatile uint16_t otel_memory_free_semaphore PROBE_SEMAPHORE;
 
 PROBE_FUNCTION fire_alloc(uint64_t address, uint64_t size, uint64_t weight)
 {
-	__asm__ volatile(PROBE("alloc", "8@%%rdi 8@%%rsi 8@%%rdx") : : "D"(address), "S"(size), "d"(weight) : "memory");
+	__asm__ volatile(PROBE("alloc", "8@%0 8@%1 8@%2") : : "r"(address), "r"(size), "r"(weight) : "memory");
 }
 
 PROBE_FUNCTION fire_free(uint64_t address)
 {
-	__asm__ volatile(PROBE("free", "8@%%rdi") : : "D"(address) : "memory");
+	__asm__ volatile(PROBE("free", "8@%0") : : "r"(address) : "memory");
 }
 
 #define EXPORT __attribute__((visibility("default")))

@@ -38,14 +38,19 @@ static inline uint64_t poisson_distance(uint64_t random, uint64_t interval)
 	return (uint128_t)logarithm * (uint64_t)((uint128_t)interval * UINT64_C(2977044472) >> 16) >> 48; /* ln 2 × 2^32 */
 }
 
-/* The quotient must fit; the compiler would call its library for it. */
-static inline uint64_t poisson_divide(uint128_t dividend, uint64_t divisor)
+/*
+ * dividend × 2^32 / divisor, which must fit; the divisor is at most 2^48. For a division of 128 bits the compiler would call
+ * its library.
+ */
+static inline uint64_t divide_q32(uint64_t dividend, uint64_t divisor)
 {
-	uint64_t quotient, rest;
+	uint64_t quotient = dividend / divisor, rest = dividend % divisor;
 
-	__asm__("divq %4"
-		: "=a"(quotient), "=d"(rest)
-		: "a"((uint64_t)dividend), "d"((uint64_t)(dividend >> 64)), "r"(divisor));
+	for (int i = 0; i < 2; i++) {
+		rest <<= 16;
+		quotient = quotient << 16 | rest / divisor;
+		rest %= divisor;
+	}
 	return quotient;
 }
 
@@ -75,9 +80,9 @@ static inline uint64_t poisson_weight(uint64_t size, uint64_t interval)
 
 	if (size / interval >= 44)
 		return size;
-	x = poisson_divide((uint128_t)size << 32, interval);
+	x = divide_q32(size, interval);
 	if (size >= interval)
-		return poisson_divide((uint128_t)size << 32, (UINT64_C(1) << 32) - exponential_q32(x));
+		return divide_q32(size, (UINT64_C(1) << 32) - exponential_q32(x));
 	x2 = multiply_q32(x, x);
 	x4 = multiply_q32(x2, x2);
 	x6 = multiply_q32(x4, x2);
