@@ -2,6 +2,7 @@
 #include "collect/budget/calibrate.h"
 
 #include <bpf/bpf.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -19,6 +20,7 @@
 #include "collect/probe/detach.h"
 #include "collect/probe/feature_probes.h"
 #include "collect/probe/uprobe_multi.h"
+#include "elf/machine.h"
 #include "process/proc.h"
 
 /* ---- recording cost ---- */
@@ -51,22 +53,27 @@ uint64_t cost_of_account(const struct trap_costs *costs, const struct process *a
 /* ---- calibrate ---- */
 
 /*
- * These functions get a probe at their first instruction. Their addresses are taken, so the linker keeps them.
+ * Three functions for each machine; only this machine's are called. Each begins at a multiple of 16 with a landing pad of
+ * four bytes (endbr64, bti c). Its probe sits behind that: on an emulated instruction, on one that is stepped, and on an
+ * emulated one again.
  */
-#ifdef __x86_64__
-#define FUNCTION(name, instructions) \
-	__attribute__((naked, noinline, noclone, used)) static void name(void) \
-	{ \
-		asm volatile(instructions "\n\tret"); \
-	}
-FUNCTION(emulated, "push %rbp\n\tpop %rbp")
-FUNCTION(single_stepped, "test %rdi, %rdi")
-FUNCTION(returning, "push %rbp\n\tpop %rbp")
-#else
-#define emulated NULL
-#define single_stepped NULL
-#define returning NULL
-#endif
+#define FUNCTION_BYTES 16
+#define PAD_BYTES 4
+
+__asm__(".pushsection .text\n"
+	".balign 16\n"
+	"calibrated_x86:\n"
+	".byte 0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x5d, 0xc3\n.balign 16\n"       /* push %rbp; pop %rbp; ret */
+	".byte 0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x85, 0xff, 0xc3\n.balign 16\n" /* test %rdi, %rdi; ret */
+	".byte 0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x5d, 0xc3\n.balign 16\n"
+	"calibrated_a64:\n"
+	".4byte 0xd503245f, 0x14000001, 0xd65f03c0, 0\n" /* b to the next; ret */
+	".4byte 0xd503245f, 0xaa0003e0, 0xd65f03c0, 0\n" /* mov x0, x0; ret */
+	".4byte 0xd503245f, 0x14000001, 0xd65f03c0, 0\n"
+	".popsection\n");
+
+extern const char calibrated_x86[] __attribute__((visibility("hidden")));
+extern const char calibrated_a64[] __attribute__((visibility("hidden")));
 
 enum kind {
 	KIND_ENTRY,
@@ -76,30 +83,22 @@ enum kind {
 };
 
 /* The number of calls takes about a tenth of a millisecond. */
-static const struct {
-	void (*function)(void);
-	int call_nr;
-} kinds[KIND_NR] = {
-	[KIND_ENTRY] = { emulated, 120 },
-	[KIND_STEPPED] = { single_stepped, 12 },
-	[KIND_RETURN] = { returning, 75 },
-};
+static const int call_nr[KIND_NR] = { [KIND_ENTRY] = 120, [KIND_STEPPED] = 12, [KIND_RETURN] = 75 };
+
+static uint64_t function_address(enum kind kind)
+{
+	uint64_t functions = (uintptr_t)(machine_here() == EM_X86_64 ? calibrated_x86 :
+					 machine_here() == EM_AARCH64 ? calibrated_a64 : NULL);
+
+	return functions ? functions + kind * FUNCTION_BYTES : 0;
+}
 
 #define ROUNDS 15
-
-/* Skips an endbr64, which compilers for CET put in front: the kernel would single-step it. */
-static uint64_t probed_address(enum kind kind)
-{
-	static const unsigned char endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
-	uint64_t address = (uintptr_t)kinds[kind].function;
-
-	return address + (memcmp((void *)address, endbr64, sizeof(endbr64)) ? 0 : sizeof(endbr64));
-}
 
 /* Opens the file that contains these functions (it may be a library) and finds their offsets in it. */
 static int find_calibration_functions(uint64_t offset[KIND_NR])
 {
-	uint64_t address = (uintptr_t)emulated, start, end, at;
+	uint64_t address = function_address(0), start, end, at;
 	char *text = proc_read(getpid(), "maps", NULL), *rest = text, *line, path[64];
 	int fd = address ? -ENOENT : -ENOTSUP;
 
@@ -108,7 +107,7 @@ static int find_calibration_functions(uint64_t offset[KIND_NR])
 		    address >= end)
 			continue;
 		for (int i = 0; i < KIND_NR; i++)
-			offset[i] = probed_address(i) - start + at;
+			offset[i] = function_address(i) + PAD_BYTES - start + at;
 		snprintf(path, sizeof(path), "/proc/self/map_files/%lx-%lx", start, end);
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		fd = fd < 0 ? -errno : fd;
@@ -234,12 +233,12 @@ static int calibration_attach(struct calibration *calibration, const struct prob
 /* Returns the time of one call in ns. */
 static double time_calls(enum kind kind)
 {
-	void (*volatile function)(void) = kinds[kind].function;
+	void (*volatile function)(void) = (void (*)(void))(uintptr_t)function_address(kind);
 	uint64_t begin_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
 
-	for (int i = 0; i < kinds[kind].call_nr; i++)
+	for (int i = 0; i < call_nr[kind]; i++)
 		function();
-	return (double)(clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns) / kinds[kind].call_nr;
+	return (double)(clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns) / call_nr[kind];
 }
 
 static int compare_doubles(const void *a, const void *b)
