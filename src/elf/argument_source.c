@@ -115,7 +115,9 @@ int argument_sources_parse(const char *text, uint16_t elf_machine, struct argume
 
 static bool is_register_place(unsigned int place)
 {
-	return place == ARGUMENT_NO_REGISTER || place <= machine_of(machine_here())->register_bytes - sizeof(uint64_t);
+	const struct machine *machine = machine_of(machine_here());
+
+	return place == ARGUMENT_NO_REGISTER || (machine && place <= machine->register_bytes - sizeof(uint64_t));
 }
 
 /* The integer arguments of a call lie in registers (x86-64 psABI, 3.2.3; AAPCS64, 6.8.2). */

@@ -90,6 +90,13 @@ static enum exit_kind words_slot(void *object, uint64_t vaddr, uint64_t *ret_vad
 	return ((const struct words *)object)->slot;
 }
 
+static enum exit_kind any_slot(void *object, uint64_t vaddr, uint64_t *ret_vaddr)
+{
+	(void)vaddr;
+	*ret_vaddr = BASE + 32;
+	return ((const struct words *)object)->slot;
+}
+
 static bool words_returns_argument(void *object, uint64_t vaddr)
 {
 	(void)object;
@@ -232,6 +239,34 @@ Test(a64_code, calls_are_followed_by_return_addresses)
 		cr_expect_eq(machine_a64.follows_call(at, 4 * i, after), (i >= 1 && i <= 3) || i == 6, "%zu", i);
 	}
 	cr_expect_not(machine_a64.follows_call((const uint8_t *)&call[6], 24, 4), "cut off");
+}
+
+Test(a64_code, any_words_do_no_harm)
+{
+	uint32_t word[16];
+	struct words words = { word, ARRAY_SIZE(word), EXIT_FOLLOW };
+	const struct code_source source = { &words, EM_AARCH64, words_read, words_extent, any_slot, words_returns_argument };
+
+	srand(1);
+	for (size_t round = 0; round < 20000; round++) {
+		struct placement_function function = { word, sizeof(word), BASE, EM_AARCH64, round % 7 };
+		struct returns returns = {};
+		struct placement placement;
+
+		for (size_t i = 0; i < ARRAY_SIZE(word); i++) {
+			word[i] = (uint32_t)rand() << 16 ^ rand();
+			if (rand() % 4 == 0)
+				word[i] = B(rand() % 16 - i);
+		}
+		returns_find(&source, BASE, &returns, NULL);
+		for (size_t i = 0; i < returns.place_nr; i++)
+			cr_assert_lt(returns.place[i].vaddr - BASE, sizeof(word));
+		returns_release(&returns);
+		cr_assert_eq(placement_find(&function, &placement), 0);
+		cr_assert_lt(placement.offset, sizeof(word));
+		machine_a64.refusal((const uint8_t *)word, sizeof(word));
+		machine_a64.follows_call((const uint8_t *)&word[1], 4, 4);
+	}
 }
 
 /* ---- whole libraries ---- */
