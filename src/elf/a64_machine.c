@@ -207,7 +207,7 @@ static const struct earlier *last_writer(const struct insn_reader *reader, unsig
 
 static uint64_t page_address(uint32_t word, uint64_t vaddr)
 {
-	uint64_t distance = signed_field(word, 5, 19) << 2 | field(word, 29, 2);
+	uint64_t distance = (uint64_t)signed_field(word, 5, 19) << 2 | field(word, 29, 2);
 
 	return word >> 31 ? (vaddr & ~0xfffull) + (distance << 12) : vaddr + distance;
 }
