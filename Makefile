@@ -20,9 +20,9 @@ BPFTOOL ?= $(or $(shell command -v bpftool),/usr/sbin/bpftool)
 HOST    := $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(shell uname -m)))
 ARCH    := $(HOST)
 
-# READS_ONLY=1: the program that only reads snapshots, without BPF and clang. On machines other than x86-64 there is no
+# READS_ONLY=1: the program that only reads snapshots, without BPF and clang. On other machines than these there is no
 # other: no tables to find callers by, no places for probes.
-READS_ONLY := $(if $(filter x86,$(ARCH)),,1)
+READS_ONLY := $(if $(filter x86 arm64,$(ARCH)),,1)
 
 ifneq ($(CCACHE),)
   export CCACHE_NOHASHDIR := 1
@@ -30,7 +30,9 @@ ifneq ($(CCACHE),)
 endif
 
 comma   := ,
-OUT     := .output$(if $(filter-out $(HOST),$(ARCH)),/$(ARCH))$(if $(and $(READS_ONLY),$(filter x86,$(ARCH))),/reading)$(if $(SAN),/san$(if $(SAN_ROOMS),-rooms))
+# Of another machine than this one: a folder of its own.
+MADE    := .output$(if $(filter-out $(HOST),$(ARCH)),/$(ARCH))
+OUT     := $(MADE)$(if $(READS_ONLY),/reading)$(if $(SAN),/san$(if $(SAN_ROOMS),-rooms))
 VERSION := $(shell cat VERSION)
 # The commit: `git archive` writes it into the file; in a clone git says it.
 COMMIT  := $(shell grep -sxE '[0-9a-f]{40}' scripts/commit | cut -c -12)
@@ -43,9 +45,9 @@ MAP_FLAGS := $(if $(SOURCE_DATE_EPOCH),-ffile-prefix-map=$(CURDIR)=.)
 # Sanitized code is compiled in half the time by -O1, with the lines that a report of the sanitizer needs.
 CFLAGS  ?= $(if $(SAN),-O1 -g1,-O2 -g)
 ALL_CFLAGS := $(SYSROOT:%=--sysroot=%) -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -DALLOCSNAP_LIBDIR='"$(libdir)"' -Wall -Wextra -Wno-missing-field-initializers \
-	      $(if $(CI),-Werror) -Iinclude -Isrc -Ibpf $(SAN_FLAGS) $(CFLAGS) $(MAP_FLAGS)
+	      $(if $(CI),-Werror) -Iinclude -Isrc -Isrc/arch/$(ARCH) -Ibpf $(SAN_FLAGS) $(CFLAGS) $(MAP_FLAGS)
 BPF_CFLAGS := $(MAP_FLAGS) -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter $(if $(CI),-Werror) \
-	      -D__TARGET_ARCH_$(ARCH) -Ivmlinux -Ibpf
+	      -D__TARGET_ARCH_$(ARCH) -Ivmlinux -Ibpf -Ibpf/arch/$(ARCH)
 
 # Link options of the installed libraries: only liballocsnap-collect records, and resolves names (src/symbols).
 API_LIBS     := -ljansson -lzstd -lz -lm
@@ -54,12 +56,19 @@ LIB_LIBS     := $(SYMBOLS_LIBS) $(API_LIBS) -lcapstone -lsqlite3 -lncursesw -lti
 COLLECT_LIBS := $(if $(READS_ONLY),,-lbpf -lcapstone)
 
 # Four layers: only COLLECT sees libbpf, and the program's own code is above all libraries.
-rooms       = $(filter-out src/java/agent.c src/cli/reading.c,$(foreach room,$(1),$(wildcard src/$(room)/*.c)))
+rooms       = $(filter-out src/java/agent.c src/cli/reading.c src/inject/refused.c,$(foreach room,$(1),$(wildcard src/$(room)/*.c)))
 API_SRC     := $(call rooms,base snapshot formats engine render)
 LIB_SRC     := $(API_SRC) $(call rooms,archive symbols unwind elf elf/python helper sandbox symbolize fleet)
 COLLECT_SRC := $(call rooms,process go inject java collect/*) $(addprefix src/exact/,books_reader.c books_codes.c books_epochs.c books_stacks.c known_code.c)
 APP_SRC     := $(call rooms,cli census debuginfod fleet/cluster doctor push record top report)
 MAIN        := src/main.c
+
+# What goes into running programs is machine code of x86-64. src/inject/refused.c stands for these.
+INJECTS := $(filter x86,$(ARCH))
+ifeq ($(INJECTS),)
+COLLECT_SRC := $(filter-out $(addprefix src/inject/,eject.c execute.c found_samplers.c hooks.c injected_file.c placing.c plan.c remote_call.c \
+	       sampler_image.c stopped_threads.c),$(COLLECT_SRC)) src/inject/refused.c
+endif
 
 # src/cli/reading.c stands for these.
 ifneq ($(READS_ONLY),)
@@ -81,7 +90,7 @@ obj  = $(patsubst %.c,$(OUT)/%.o,$(if $(ROOMS),$(in_rooms),$(1))) $(if $(ROOMS),
 LIB     := $(OUT)/liballocsnap.a
 COLLECT := $(OUT)/liballocsnap-collect.a
 APP     := $(OUT)/liballocsnap-app.a
-SKEL    := .output/allocsnap.skel.h
+SKEL    := $(MADE)/allocsnap.skel.h
 SKEL_TYPES := $(SKEL:.skel.h=.types.h)
 ALL_CFLAGS += -I$(dir $(SKEL))
 BIN     := $(if $(filter .output,$(OUT)),allocsnap,$(OUT)/allocsnap)
@@ -111,7 +120,7 @@ FORCE:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
-all: $(BIN) $(if $(READS_ONLY),,$(SAMPLERS) $(EXACT) arrows)	## build ./allocsnap
+all: $(BIN) $(if $(READS_ONLY),,$(SAMPLERS) $(if $(INJECTS),$(EXACT)) arrows)	## build ./allocsnap
 
 check:			## install what is missing, build, run the gate: 12 minutes on two slow cores (as root)
 	$(Q)scripts/install-deps.sh build test
@@ -135,16 +144,16 @@ demo:			## install what is missing, then record a live sqlite3 and find a C++ le
 
 # ---- BPF: objects, linked into one, and its skeleton; sanitized builds have the same ----
 
-.output/bpf/%.bpf.o: bpf/%.bpf.c | .output/bpf
+$(MADE)/bpf/%.bpf.o: bpf/%.bpf.c | $(MADE)/bpf
 	$(call msg,CLANG,$@)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
 	$(Q)$(STRIP) -g $@
 
-.output/allocsnap.bpf.o: $(patsubst bpf/%.bpf.c,.output/bpf/%.bpf.o,$(BPF_SRC))
+$(MADE)/allocsnap.bpf.o: $(patsubst bpf/%.bpf.c,$(MADE)/bpf/%.bpf.o,$(BPF_SRC))
 	$(call msg,GEN-OBJ,$@)
 	$(Q)$(BPFTOOL) gen object $@ $^
 
-$(SKEL): .output/allocsnap.bpf.o
+$(SKEL): $(MADE)/allocsnap.bpf.o
 	$(call msg,GEN-SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name allocsnap_bpf >$@
 
@@ -191,9 +200,11 @@ $(BIN): $(call obj,$(MAIN)) $(APP) $(if $(READS_ONLY),,$(COLLECT)) $(LIB)
 
 # It runs in the programs themselves, of any C library: it is linked with libdl only, which is libc in musl and in new
 # versions of glibc, and asks for no versions of symbols. The compiler may not call functions of its own choice.
-SAMPLER_CFLAGS := $(MAP_FLAGS) -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing-field-initializers $(if $(CI),-Werror) -Isrc \
+CODE_x86   := -fcf-protection
+CODE_arm64 := -mbranch-protection=standard -mno-outline-atomics
+SAMPLER_CFLAGS := $(MAP_FLAGS) -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing-field-initializers $(if $(CI),-Werror) -Isrc -Isrc/arch/$(ARCH) \
 		  -fPIC -fvisibility=hidden -fno-builtin -fno-tree-loop-distribute-patterns -fno-stack-protector \
-		  -fasynchronous-unwind-tables -fcf-protection
+		  -fasynchronous-unwind-tables $(CODE_$(ARCH))
 SAMPLER_LDFLAGS := -shared -nostdlib -Wl,-z,now,-z,relro,-z,nodelete,-z,noexecstack \
 		   -Wl,--no-as-needed -l:libdl.so.2
 
@@ -212,7 +223,7 @@ $(EXACT): src/exact/exact_preload.c $(wildcard src/exact/*.h) src/sampler/next_a
 # It is put into processes that run, and calls nothing. All of it lies in memory as it lies in the file; .bss has pages
 # of its own, as what follows the data in their last page is not zero.
 INJECTED := $(OUT)/injected.so
-INJECTED_CFLAGS := $(MAP_FLAGS) -std=gnu2x -D_GNU_SOURCE -O2 -Wall -Wextra -Wno-missing-field-initializers $(if $(CI),-Werror) -Isrc -Ibpf \
+INJECTED_CFLAGS := $(MAP_FLAGS) -std=gnu2x -D_GNU_SOURCE -O2 -Wall -Wextra -Wno-missing-field-initializers $(if $(CI),-Werror) -Isrc -Isrc/arch/$(ARCH) -Ibpf \
 		   -fPIC -fvisibility=hidden -ffreestanding -mgeneral-regs-only -mno-red-zone -fno-builtin \
 		   -fno-tree-loop-distribute-patterns -fno-stack-protector -fcf-protection=none -fasynchronous-unwind-tables
 INJECTED_LDFLAGS := -shared -nostdlib -Wl,-Bsymbolic,-z,now,-z,norelro,-z,noseparate-code,-z,noexecstack,--no-undefined,--build-id \
@@ -245,7 +256,7 @@ $(OUT)/src/java/agent_load.o: ALL_CFLAGS += -Wa,-I$(OUT)
 $(OUT)/src/inject/injected_file.o: $(INJECTED) $(PYTHON_HOOKS) $(MALLOC_HOOKS)
 $(OUT)/src/inject/injected_file.o: ALL_CFLAGS += -Wa,-I$(OUT)
 
-.output/bpf:
+$(MADE)/bpf:
 	$(Q)mkdir -p $@
 
 arrows: $(LIB)		## check includes against scripts/arrows, and the names in docs/rules.md
@@ -261,7 +272,7 @@ prose:			## count what scripts/prose.py finds in comments and documents, and nam
 include scripts/install.mk
 include scripts/package.mk
 
-sizes: .output/allocsnap.bpf.o $(BIN)	## the longest files and functions, the deepest BPF stacks, the work of the verifier (as root); fails above their limits
+sizes: $(MADE)/allocsnap.bpf.o $(BIN)	## the longest files and functions, the deepest BPF stacks, the work of the verifier (as root); fails above their limits
 	$(Q)scripts/sizes.sh
 	$(Q)scripts/check-bpf-stack.py $<
 	$(Q)scripts/check-verified.py $(BIN)
@@ -274,4 +285,4 @@ help:			## this list
 
 include tests/tests.mk
 
--include $(shell find $(OUT) .output/bpf -name 'package*' -prune -o -type f -name '*.d' -print 2>/dev/null)
+-include $(shell find $(OUT) $(MADE)/bpf \( -name 'package*' -o -name machines \) -prune -o -type f -name '*.d' -print 2>/dev/null)

@@ -34,14 +34,6 @@ __u64 tracebacks_held = 0;
 __u64 tables_wanted = 0;
 __u32 followed_sites[FOLLOWED_SITES] = {};
 
-#ifndef PT_REGS_PARM6 /* libbpf of Debian 12 has only five */
-#ifdef __TARGET_ARCH_x86
-#define PT_REGS_PARM6(ctx) ((ctx)->r9)
-#else
-#define PT_REGS_PARM6(ctx) (((const struct user_pt_regs *)(ctx))->regs[5])
-#endif
-#endif
-
 /* Arguments by position. The comments in enum call_shape have their order. */
 #define ARG1 PT_REGS_PARM1(ctx)
 #define ARG2 PT_REGS_PARM2(ctx)
@@ -164,12 +156,12 @@ static __always_inline int record_free_entry(struct pt_regs *ctx, struct thread 
 static __always_inline int record_call_return(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	if (thread)
-		thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), 0 };
+		thread->caller = caller_at(ctx, CALLER_RETURN);
 	return call_end(thread, cookie, PT_REGS_RC(ctx));
 }
 
 /* Returns whether the entry is recorded. *ret_thread is NULL if the thread is not known yet. */
-static __always_inline bool begin_entry(__u64 cookie, struct thread **ret_thread)
+static __always_inline bool begin_entry(struct pt_regs *ctx, __u64 cookie, struct thread **ret_thread)
 {
 	bool is_bystander;
 	struct thread *thread = own_thread(&is_bystander);
@@ -181,6 +173,7 @@ static __always_inline bool begin_entry(__u64 cookie, struct thread **ret_thread
 	}
 	if (!link_counts(thread, cookie))
 		return false;
+	note_link(ctx, thread);
 	cost_begin(thread);
 	return true;
 }
@@ -204,7 +197,7 @@ int BPF_KPROBE(enter_call)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct thread *thread;
 
-	if (!begin_entry(cookie, &thread))
+	if (!begin_entry(ctx, cookie, &thread))
 		return 0;
 	if (shape_is_free(COOKIE_SHAPE(cookie)))
 		record_free_entry(ctx, thread, cookie);
@@ -221,7 +214,7 @@ int BPF_KPROBE(take_report)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct thread *thread;
 
-	if (!begin_entry(cookie, &thread))
+	if (!begin_entry(ctx, cookie, &thread))
 		return 0;
 	if (shape_is_sampler(COOKIE_SHAPE(cookie)))
 		enter_sampler(ctx, thread, cookie);
@@ -256,6 +249,7 @@ int BPF_KPROBE(leave_by_ret)
 	barrier_var(returned);
 	if (!link_counts(thread, cookie))
 		return 0;
+	note_link(ctx, thread);
 	cost_begin(thread);
 	if (cookie & RESULT_IS_ARGUMENT)
 		returned = argument;
@@ -285,12 +279,14 @@ int BPF_KPROBE(session_call)
 		stays = 1;
 		if (!link_counts(thread, cookie))
 			return stays;
+		note_link(ctx, thread);
 		cost_begin(thread);
 		record_free_entry(ctx, thread, cookie);
 		cost_end(thread, trap_at_entry(cookie));
 	} else if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx)) {
 		if (!link_counts(thread, cookie))
 			return 1;
+		note_link(ctx, thread);
 		cost_begin(thread);
 		stays = record_call_entry(ctx, thread, cookie | COOKIE_IN_SESSION) != 0;
 		cost_end(thread, trap_at_entry(cookie));

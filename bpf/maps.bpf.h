@@ -2,11 +2,6 @@
 #ifndef ALLOCSNAP_MAPS_BPF_H
 #define ALLOCSNAP_MAPS_BPF_H
 
-/* Unwinding, and the order in which the programs read memory that others write, rely on x86-64. */
-#ifndef __TARGET_ARCH_x86
-#error "recording is for x86-64 only"
-#endif
-
 /*
  * All maps. They are weak because several objects define them and the BPF linker merges them.
  * The loader sets the capacities marked * before it loads the programs.
@@ -68,6 +63,7 @@
 
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
+#include "machine.bpf.h"
 #include "shared/bpf_types.h"
 #include "shared/page_types.h"
 #include "shared/python_calls.h"
@@ -80,6 +76,7 @@ struct call {
 	__u64 image; /* the process's at entry */
 	__u64 size;
 	__u64 pointer; /* realloc: the old block; posix_memalign: where it stores the result */
+	__u64 entry_link; /* the link register at the probe where the thread is: LINK_REGISTER() */
 	__u64 old_bytes; /* mremap: length of the old range */
 	__u64 begin_ns;	 /* mremap: time of the entry */
 	__u64 resumed_ns; /* the process's at entry */
@@ -205,6 +202,7 @@ enum caller_kind {
 struct caller {
 	__u64 ip, sp, frame_pointer;
 	__u64 kind; /* enum caller_kind */
+	__u64 link; /* the link register where the machine has one, and kind is CALLER_EXACT */
 };
 
 /* The blocks that a thread is about to get from CPython's allocators (bpf/python/python_calls.bpf.h). */
@@ -226,6 +224,7 @@ struct thread {
 	__u64 sample_distance; /* bytes up to the next sample; 0: not drawn yet */
 	__u64 sample_rate;     /* the rate that the distance was drawn for */
 	struct caller caller; /* the caller of the call that is ending */
+	__u64 entry_link; /* the link register at the probe where the thread is: LINK_REGISTER() */
 	__u64 old_bytes; /* mremap: length of the old range, for call_begin() */
 	struct range range; /* scratch memory; too large for the stack before kernel 6.13 */
 	struct walk walk; /* per thread, so that no preempting program overwrites it */

@@ -59,7 +59,8 @@ static __always_inline struct caller user_code(struct task_struct *task)
 {
 	const struct pt_regs *regs = (const void *)bpf_task_pt_regs(task);
 
-	return (struct caller){ PT_REGS_IP_CORE(regs), PT_REGS_SP_CORE(regs), PT_REGS_FP_CORE(regs), CALLER_EXACT };
+	return (struct caller){ PT_REGS_IP_CORE(regs), PT_REGS_SP_CORE(regs), PT_REGS_FP_CORE(regs), CALLER_EXACT,
+				LINK_REGISTER_CORE(regs) };
 }
 
 static __always_inline __u64 traceback_of_page(struct process *process, struct thread *thread, struct task_struct *task)
@@ -157,8 +158,6 @@ static long copy_unit(__u32 i, void *range_)
 	return 0;
 }
 
-#define NR_MREMAP 25
-
 /*
  * For an mremap that asked for exactly this room, which is then where the pages go. It may still fail, so the notes stay
  * where they were, too: nothing is resident there if it does not, and what comes back comes by a fault.
@@ -166,9 +165,10 @@ static long copy_unit(__u32 i, void *range_)
 static __always_inline void note_mremap(struct page_range *range)
 {
 	const struct pt_regs *regs = (const void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	__u64 from = BPF_CORE_READ(regs, di), old = BPF_CORE_READ(regs, si), new = BPF_CORE_READ(regs, dx), nr;
+	__u64 from = PT_REGS_PARM1_CORE_SYSCALL(regs), old = PT_REGS_PARM2_CORE_SYSCALL(regs);
+	__u64 new = PT_REGS_PARM3_CORE_SYSCALL(regs), nr;
 
-	if (BPF_CORE_READ(regs, orig_ax) != NR_MREMAP || (new + PAGE_BYTES - 1) >> PAGE_BITS != range->nr)
+	if (SYSCALL_NUMBER_CORE(regs) != NR_MREMAP || (new + PAGE_BYTES - 1) >> PAGE_BITS != range->nr)
 		return;
 	range->from = from >> PAGE_BITS;
 	range->nr = ((old < new ? old : new) + PAGE_BYTES - 1) >> PAGE_BITS;

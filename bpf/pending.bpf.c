@@ -12,12 +12,13 @@ static __always_inline bool read_pending_block(struct calls *calls, struct pendi
 	volatile struct call *call = &calls->call;
 	__u64 call_cnt = *(volatile __u64 *)&calls->call_cnt;
 
+	order_memory(&calls->call_cnt);
 	if (!call->has_old)
 		return false;
 	ret->key = block_key_of(call->pointer, call->image, call->layer);
-	barrier();
+	order_memory(&calls->call_cnt);
 	ret->block = calls->call.old;
-	barrier();
+	order_memory(&calls->call_cnt);
 	return call->sp && *(volatile __u64 *)&calls->call_cnt == call_cnt;
 }
 

@@ -120,7 +120,7 @@ static __always_inline void end_account(struct process *process, __u32 tgid)
 	}
 	sum_small(process);
 	process->image = 0;
-	barrier();
+	order_memory(&process->image);
 	slot_give(slot, process->user);
 }
 

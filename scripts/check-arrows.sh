@@ -4,7 +4,12 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-find src -name '*.[ch]' | sort | xargs grep -HnE '^#include [<"]' | awk -F: '
+find src -name '*.[ch]' | sort | xargs grep -HnE '^#include [<"]' | awk -F: -v headers="$(ls src/arch/x86)" '
+BEGIN {
+	n = split(headers, names, "\n")
+	for (i = 1; i <= n; i++)
+		of_machine[names[i]] = 1
+}
 FILENAME == "scripts/arrows" {
 	if ($0 ~ /^#/ || !NF)
 		next
@@ -26,6 +31,7 @@ FILENAME == "scripts/arrows" {
 	sub(/^src\//, "", room)
 	if (!sub(/\/[^\/]*$/, "", room))
 		sub(/\.[ch]$/, "", room)
+	sub(/^arch\/.*/, "arch", room)
 	name = $0
 	is_own = name ~ /#include "/
 	sub(/^[^<"]*[<"]/, "", name)
@@ -38,6 +44,8 @@ FILENAME == "scripts/arrows" {
 		to = substr(name, 1, match(name, /\/[^\/]*$/) - 1)
 	else if (name == "reason.h")
 		to = "base"
+	else if (name in of_machine)
+		to = "arch"
 	else {
 		to = name
 		sub(/\.h$/, "", to)

@@ -9,7 +9,7 @@ FAKE_SRC    := $(wildcard tests/fake_bpf/*.c) tests/unit/leaks.c src/collect/bui
 WORKLOADS   := $(patsubst tests/workloads/%.c,$(OUT)/workloads/%,$(wildcard tests/workloads/*.c)) \
 	       $(patsubst tests/workloads/%.cc,$(OUT)/workloads/%,$(wildcard tests/workloads/*.cc))
 
-.PHONY: test test-unit test-golden test-live golden-update workloads test-programs test-san t
+.PHONY: test test-unit test-golden test-live golden-update workloads workloads-anywhere test-programs test-san t
 
 test:			## after each change, in two minutes: most suites that compute, a few live tests (as root)
 	$(Q)tests/run.py test
@@ -46,6 +46,9 @@ test-live: $(BIN) workloads	## attach to real programs (as root)
 
 workloads: $(WORKLOADS)
 
+# Those without machine code of x86-64.
+workloads-anywhere: $(filter-out $(addprefix $(OUT)/workloads/,claims dropped no_calls nop5 own_sampler% prologue unwind_% usdt_pool),$(WORKLOADS))
+
 # Programs and files of several suites: they are there before the suites begin (run.py).
 test-programs: all workloads $(OUT)/unit $(OUT)/unit-bpf $(OUT)/golden-snapshots $(OUT)/damage/repair $(INSTALL_LIBS)
 
@@ -53,7 +56,7 @@ test-programs: all workloads $(OUT)/unit $(OUT)/unit-bpf $(OUT)/golden-snapshots
 
 # Tests are compiled without optimization, in a third of the time; the code that they test as it is in the product.
 $(OUT)/tests/unit/%.o: ALL_CFLAGS += $(addprefix -I,tests/unit $(wildcard tests/unit/*/)) -O0
-$(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Itests/unit -Ibpf -O0
+$(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Itests/unit -Ibpf -Ibpf/arch/$(ARCH) -O0
 $(OUT)/tests/fake_bpf/bpf%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O2)
 # The headers of some JDK, if there is one.
 JDK_HEADERS := $(firstword $(wildcard /usr/lib/jvm/*/include))

@@ -98,7 +98,7 @@ static __always_inline __u64 openness(const struct process *process)
 {
 	__u64 is_open = *(const volatile __u64 *)&process->is_open;
 
-	barrier();
+	order_memory(&process->is_open);
 	return is_open;
 }
 

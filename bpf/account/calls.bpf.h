@@ -184,7 +184,7 @@ static __noinline int enter_sampler(struct pt_regs *ctx, struct thread *thread, 
 		return sampler_lose(thread, LOSS_threads_dropped);
 	if (usdt_argument(ctx, row, 1, &size) || usdt_argument(ctx, row, 2, &weight))
 		return sampler_lose(thread, LOSS_samples_refused);
-	thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), CALLER_EXACT };
+	thread->caller = caller_at(ctx, CALLER_EXACT);
 	sample_record(thread, address, size, weight);
 	return COOKIE_SHAPE(cookie) == SHAPE_SAMPLE_LOST ? sample_free(thread, address) : 0;
 }
@@ -246,13 +246,6 @@ static __always_inline bool unwanted_is_followed(__u64 image, __u64 cookie, bool
 	return site_is_followed(image, COOKIE_SITE(cookie), pointer);
 }
 
-/* On x86 the return pops the return address. On arm64 the return address was never on the stack. */
-#ifdef __TARGET_ARCH_x86
-#define RETURN_POPS 8
-#else
-#define RETURN_POPS 0
-#endif
-
 enum pending {
 	PENDING_NONE = 0,
 	PENDING_HERE,	   /* on the same stack as the new call */
@@ -270,11 +263,11 @@ static __always_inline bool is_from_before_gap(const struct process *process,
  * Whether a call has ended. For a call from before a gap, memory does not show it: the place of its return address
  * may hold any other data by now. The kernel has a list of the return addresses that return probes have hijacked.
  */
-static __always_inline bool call_is_over(const struct process *process, const struct call *call,
+static __always_inline bool call_is_over(const struct process *process, struct thread *thread, const struct call *call,
 					 __u64 sp, __u32 site)
 {
 	if (!is_from_before_gap(process, call))
-		return call_is_stale(call, sp, site);
+		return call_is_stale(thread, call, sp, site);
 	return call->return_address || !hijacked_return(call->sp) ||
 	       (sp > call->sp && same_stack(call->sp, sp)); /* left by a longjmp */
 }
@@ -291,7 +284,7 @@ __weak __noinline int pending_in(struct thread *thread, __u32 layer, __u64 sp, _
 	if (!process || !thread || layer >= LAYER_NR)
 		return PENDING_NONE;
 	call = &thread->layer[layer].call;
-	if (!call_is_over(process, call, sp, site))
+	if (!call_is_over(process, thread, call, sp, site))
 		return same_stack(call->sp, sp) ? PENDING_HERE : PENDING_ELSEWHERE;
 	call_abandon(process, call);
 	return PENDING_NONE;
@@ -432,10 +425,10 @@ __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 			return 1;
 	}
 	calls->call_cnt++;
-	barrier();
+	order_memory(&calls->call_cnt);
 	calls->call = (struct call){
 		.sp = sp,
-		.return_address = is_by_ret(process, cookie) ? return_address_at(sp) : 0,
+		.return_address = is_by_ret(process, cookie) ? return_address_at_entry(thread, sp) : 0,
 		.image = process->image,
 		.size = size,
 		.pointer = pointer,
@@ -555,7 +548,7 @@ __weak __noinline int end_by_ret_in(struct thread *thread, __u32 layer, __u64 re
 		return 0;
 	calls = &thread->layer[layer];
 	thread->caller.ip = calls->call.return_address;
-	if (is_from_before_gap(process, &calls->call) || !return_is_kept(&calls->call))
+	if (is_from_before_gap(process, &calls->call) || !return_is_kept(thread, &calls->call, calls->call.sp))
 		call_abandon(process, &calls->call);
 	else if (is_recording(process) || took_block(process, &calls->call))
 		call_finish(&thread->caller, process, &thread->walk, calls, returned, false);
@@ -567,11 +560,11 @@ static __always_inline int call_end_by_ret(struct pt_regs *ctx, struct thread *t
 {
 	if (!process_of_thread(thread) || !thread)
 		return 0;
-	thread->caller = (struct caller){ 0, PT_REGS_SP(ctx) + sizeof(__u64), PT_REGS_FP(ctx), 0 };
+	thread->caller = (struct caller){ 0, PT_REGS_SP(ctx) + RETURN_POPS, PT_REGS_FP(ctx), CALLER_RETURN, 0 };
 	for (int i = layer_nr() - 1; i >= 0; i--) {
 		const struct call *call = &thread->layer[i].call;
 
-		if (call->sp && call->sp == thread->caller.sp - sizeof(__u64) && call->return_address)
+		if (call->sp && call->sp == thread->caller.sp - RETURN_POPS && call->return_address)
 			end_by_ret_in(thread, i, returned);
 	}
 	return 0;
@@ -651,8 +644,7 @@ static __noinline int enter_reported(struct pt_regs *ctx, struct thread *thread,
 		return free_begin(thread, cookie, PT_REGS_SP(ctx), address, 0);
 	if (!thread)
 		return sampler_lose(thread, LOSS_threads_dropped);
-	thread->caller = (struct caller){ .ip = PT_REGS_IP(ctx), .sp = PT_REGS_SP(ctx), .frame_pointer = PT_REGS_FP(ctx),
-					  .kind = CALLER_EXACT };
+	thread->caller = caller_at(ctx, CALLER_EXACT);
 	return reported_record(thread, cookie, address, product(count, size));
 }
 

@@ -44,10 +44,12 @@ static __always_inline __u64 read_epoch(void)
 static __always_inline bool is_handed_over(const struct block_key *key, const struct block *block,
 					   __u64 now)
 {
-	__u64 last = *(volatile __u64 *)&cut; /* read after epoch, so that a program after the cut sees it */
 	struct handed_key which = { .key = *key, .birth_ns = block->birth_ns };
 	struct handed_block handed;
+	__u64 last;
 
+	order_memory(&which); /* epoch was read before, so a program after the cut sees it */
+	last = *(volatile __u64 *)&cut;
 	if (!last || now <= last || block->epoch > last)
 		return true;
 	handed = (struct handed_block){ .block = *block, .left = now };
@@ -79,7 +81,10 @@ static __always_inline struct nursery_place *nursery_at(const struct block_key *
 
 static __always_inline __u64 place_state(const struct nursery_place *place)
 {
-	return *(volatile const __u64 *)&place->state;
+	__u64 state = *(volatile const __u64 *)&place->state;
+
+	order_memory(&place->state);
+	return state;
 }
 
 /* Returns whether this program owns the place now. state: the state read last. */
@@ -92,12 +97,8 @@ static __always_inline bool place_seize(struct nursery_place *place, __u64 state
 /* Releases the place with a new state. A program that sees the new state also sees all earlier writes to the place. */
 static __always_inline void place_leave(struct nursery_place *place, __u64 state, __u64 is)
 {
-#ifdef __TARGET_ARCH_x86
-	barrier();
+	order_memory(&place->state);
 	*(volatile __u64 *)&place->state = NURSERY_STATE(state + NURSERY_CHANGE, is);
-#else
-	__sync_lock_test_and_set(&place->state, NURSERY_STATE(state + NURSERY_CHANGE, is));
-#endif
 }
 
 /* Returns whether the place has the block. Call it after reading the state and before any other step. */

@@ -48,14 +48,11 @@ static __always_inline void traceback_fill(const struct caller *caller, struct p
 	walk->salt = mix(mix(settings.hash_seed ^ process->image) ^
 			 (process->code_cnt + code_generation));
 	if (is_python && settings.python_frames == PYTHON_FRAMES_MIXED) {
-		walk->frame = (struct unwind_frame){
-			.pc = caller->ip, .sp = caller->sp, .fp = caller->frame_pointer,
-			.is_exact = caller->kind == CALLER_EXACT,
-		};
+		walk->frame = frame_of(caller);
 		mixed_traceback_take(walk, process);
 		return;
 	}
-	traceback_take(walk, caller->ip, caller->sp, caller->frame_pointer, caller->kind == CALLER_EXACT);
+	traceback_take(walk, caller);
 }
 
 /* Puts the current stack into the map of tracebacks. Returns it and its key; NULL and 0 if it does not fit. */

@@ -513,8 +513,6 @@ static __noinline int python_lose(struct thread *thread)
 	return 0;
 }
 
-#define FLAG_ZF (1 << 6)
-
 /* The debug hooks of all domains may call the raw domain's. The context, the first argument, begins with a letter. */
 static __always_inline bool is_of_raw(struct pt_regs *ctx)
 {
@@ -529,7 +527,7 @@ static __always_inline bool is_called_here(struct pt_regs *ctx, __u64 cookie)
 {
 	__u32 row = COOKIE_USER_CALL(cookie);
 
-	return row < PYTHON_CALLS_MAX && (!python_calls[row].asks_zf || ctx->flags & FLAG_ZF) &&
+	return row < PYTHON_CALLS_MAX && (!python_calls[row].asks_zf || ZERO_FLAG(ctx)) &&
 	       (!python_calls[row].asks_letter || is_of_raw(ctx));
 }
 
@@ -538,7 +536,7 @@ static __always_inline void python_note_place(struct pt_regs *ctx, struct thread
 {
 	if (!thread)
 		return;
-	thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), kind };
+	thread->caller = caller_at(ctx, kind);
 	thread->walk.thread_state = 0;
 }
 

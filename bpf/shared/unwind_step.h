@@ -73,6 +73,8 @@ UNWIND_INLINE int unwind_rare_cfa(struct unwind_rule rule, struct unwind_frame *
 		return end;
 	if (needs_fp && frame->is_fp_lost)
 		return UNWIND_NO_FP;
+	if (!needs_fp && frame->is_sp_lost)
+		return UNWIND_NO_RULE; /* as good as none: another guess goes on */
 	if (rule.cfa_kind == UNWIND_CFA_SWITCH)
 		return unwind_switch_stack(rule, frame, memory, ret_cfa);
 	if (rule.cfa_kind == UNWIND_CFA_LEFT) {
@@ -105,22 +107,60 @@ UNWIND_INLINE bpf_u64 unwind_fp_base(struct unwind_rule rule, const struct unwin
 	return rule.fp_kind == UNWIND_FP_AT_SP ? frame->sp : frame->fp;
 }
 
-/* Puts the caller's frame pointer into the frame. */
-UNWIND_INLINE int unwind_restore_fp(struct unwind_rule rule, struct unwind_frame *frame,
-				    struct unwind_memory *memory, bpf_u64 cfa)
+/* Where the caller's frame pointer is saved; 0: nowhere. */
+UNWIND_INLINE bpf_u64 unwind_fp_place(struct unwind_rule rule, struct unwind_frame *frame, bpf_u64 cfa)
 {
-	bpf_u64 saved;
-
 	if (rule.fp_kind == UNWIND_FP_SAME)
-		return UNWIND_GOES_ON;
-	if (rule.fp_kind == UNWIND_FP_LOST ||
-	    (rule.fp_kind == UNWIND_FP_AT_FP && frame->is_fp_lost)) {
+		return 0;
+	if (rule.fp_kind == UNWIND_FP_LOST || (rule.fp_kind == UNWIND_FP_AT_FP && frame->is_fp_lost)) {
 		frame->is_fp_lost = 1;
-		return UNWIND_GOES_ON;
+		return 0;
 	}
-	saved = unwind_fp_base(rule, frame, cfa) + (bpf_u64)(long long)rule.fp_off;
 	frame->is_fp_lost = 0;
-	return unwind_memory__read(memory, saved, &frame->fp) ? UNWIND_UNREADABLE : UNWIND_GOES_ON;
+	return unwind_fp_base(rule, frame, cfa) + (bpf_u64)(long long)rule.fp_off;
+}
+
+/* Puts the caller's frame pointer and pc into the frame, where the return address is not below the CFA: arm64. */
+UNWIND_INLINE int unwind_restore_link(struct unwind_rule rule, struct unwind_frame *frame,
+				      struct unwind_memory *memory, bpf_u64 cfa)
+{
+	bpf_u64 place = unwind_fp_place(rule, frame, cfa);
+
+	if (rule.return_kind == UNWIND_RETURN_IN_LINK) {
+		if (!frame->link)
+			return UNWIND_NO_FP;
+		frame->pc = frame->link;
+	} else if (rule.return_kind == UNWIND_RETURN_AT_CFA) {
+		place = 0;
+		if (unwind_memory__read(memory, cfa + (bpf_u64)(long long)rule.fp_off, &frame->pc))
+			return UNWIND_UNREADABLE;
+	} else if (!place) {
+		return UNWIND_NO_FP;
+	} else if (unwind_memory__read(memory, place + 8, &frame->pc)) {
+		return UNWIND_UNREADABLE;
+	}
+	if (place && unwind_memory__read(memory, place, &frame->fp))
+		return UNWIND_UNREADABLE;
+	frame->pc = UNWIND_UNSIGNED(frame->pc);
+	frame->link = 0;
+	return UNWIND_GOES_ON;
+}
+
+#ifndef UNWIND_RESTORE_LINK
+#define UNWIND_RESTORE_LINK unwind_restore_link
+#endif
+
+/* Puts the caller's frame pointer and pc into the frame. */
+UNWIND_INLINE int unwind_restore(struct unwind_rule rule, struct unwind_frame *frame, struct unwind_memory *memory,
+				 bpf_u64 cfa)
+{
+	bpf_u64 place;
+
+	if (rule.return_kind != UNWIND_RETURN_BELOW_CFA)
+		return UNWIND_RESTORE_LINK(rule, frame, memory, cfa);
+	place = unwind_fp_place(rule, frame, cfa);
+	return unwind_memory__read(memory, cfa - 8, &frame->pc) ||
+	       (place && unwind_memory__read(memory, place, &frame->fp)) ? UNWIND_UNREADABLE : UNWIND_GOES_ON;
 }
 
 /* Steps out of a signal handler: the kernel saved the registers of the interrupted code, on any stack. */
@@ -134,6 +174,11 @@ UNWIND_INLINE int unwind_step_signal(struct unwind_rule rule, struct unwind_fram
 	    unwind_memory__read(memory, saved_sp + 8, &frame->pc) ||
 	    unwind_memory__read(memory, saved_fp, &frame->fp))
 		return UNWIND_UNREADABLE;
+	if (rule.return_kind == UNWIND_RETURN_ABOVE_FP) {
+		if (unwind_memory__read(memory, saved_fp + 8, &frame->link))
+			return UNWIND_UNREADABLE;
+		frame->link = UNWIND_UNSIGNED(frame->link);
+	}
 	frame->is_exact = 1;
 	frame->is_fp_lost = 0;
 	return UNWIND_GOES_ON;
@@ -141,8 +186,8 @@ UNWIND_INLINE int unwind_step_signal(struct unwind_rule rule, struct unwind_fram
 
 /*
  * Replaces the frame by its caller's frame and returns UNWIND_GOES_ON. Any other result says why there is no next
- * frame, and the frame is invalid then. The slot of the return address (`cfa - 8`) is at the new sp - 8, except
- * after a signal frame.
+ * frame, and the frame is invalid then. The CFA is the new sp, except after a signal frame. Only a frame that has saved
+ * nothing may have its CFA at its own sp.
  */
 UNWIND_INLINE int unwind_step(struct unwind_rule rule, struct unwind_frame *frame,
 			      struct unwind_memory *memory)
@@ -152,21 +197,20 @@ UNWIND_INLINE int unwind_step(struct unwind_rule rule, struct unwind_frame *fram
 
 	if (rule.cfa_kind == UNWIND_CFA_SIGNAL)
 		return unwind_step_signal(rule, frame, memory);
-	if (rule.cfa_kind == UNWIND_CFA_SP) {
+	if (rule.cfa_kind == UNWIND_CFA_SP && !frame->is_sp_lost) {
 		cfa = frame->sp + (bpf_u64)(long long)rule.cfa_off;
 	} else {
 		end = UNWIND_RARE_CFA(rule, frame, memory, &cfa);
 		if (end != UNWIND_GOES_ON)
 			return end;
 	}
-	if (cfa <= frame->sp)
+	if (cfa <= frame->sp && (cfa < frame->sp || rule.return_kind != UNWIND_RETURN_IN_LINK))
 		return UNWIND_BACKWARDS;
-	if (unwind_memory__read(memory, cfa - 8, &frame->pc) ||
-	    unwind_restore_fp(rule, frame, memory, cfa))
-		return UNWIND_UNREADABLE;
+	end = unwind_restore(rule, frame, memory, cfa);
 	frame->sp = cfa;
+	frame->is_sp_lost = 0;
 	frame->is_exact = 0;
-	return UNWIND_GOES_ON;
+	return end;
 }
 
 #endif

@@ -40,10 +40,7 @@ _Static_assert(sizeof(unwind_row) == 4, "two to a word");
 #define UNWIND_SEARCH_STEPS 16	   /* halvings that leave one row of a page */
 #define UNWIND_RULES_MAX (1u << 16) /* per object; all of Debian 12 together has 4,800 */
 
-/*
- * The canonical frame address (CFA) is the caller's stack pointer; the return address lies in the
- * word below it. The first three kinds lead to no caller.
- */
+/* The canonical frame address (CFA) is the caller's stack pointer. The first three kinds lead to no caller. */
 enum unwind_cfa {
 	UNWIND_CFA_NONE = 0,	/* the file has no information about this code */
 	UNWIND_CFA_ROOT,	/* the function has no caller: the return address is undefined */
@@ -53,7 +50,7 @@ enum unwind_cfa {
 	UNWIND_CFA_PLT,		/* sp + cfa_off; 8 more from byte `addend` of a 16-byte slot on */
 	UNWIND_CFA_SP_DEREF,	/* *(sp + cfa_off) + addend */
 	UNWIND_CFA_FP_DEREF,	/* *(fp + cfa_off) + addend */
-	UNWIND_CFA_SIGNAL,	/* *(sp + cfa_off), pc is the word above, fp is *(sp + fp_off) */
+	UNWIND_CFA_SIGNAL,	/* *(sp + cfa_off), pc is the word above, fp is *(sp + fp_off), the link register as the kind of return says */
 	UNWIND_CFA_SWITCH,	/* on another stack: see UNWIND_SWITCH() */
 	UNWIND_CFA_LEFT,	/* on the stack that the latest switch has left: its sp + cfa_off */
 	UNWIND_CFA_NR,
@@ -69,9 +66,26 @@ enum unwind_fp {
 	UNWIND_FP_NR,
 };
 
+/*
+ * Where the return address is. x86-64's call pushes it. arm64's call puts it into the link register; a function that calls
+ * others saves this register, mostly as a pair with the frame pointer. A saved address may be signed (PAC).
+ */
+enum unwind_return {
+	UNWIND_RETURN_BELOW_CFA = 0, /* *(cfa - 8) */
+	UNWIND_RETURN_ABOVE_FP,	     /* the word above the one that has the caller's frame pointer */
+	UNWIND_RETURN_AT_CFA,	     /* *(cfa + fp_off); the frame pointer is the same or lost */
+	UNWIND_RETURN_IN_LINK,	     /* still in the link register */
+	UNWIND_RETURN_NR,
+};
+
 #define UNWIND_OFFSET_MAX ((1 << 23) - 1)
 #define UNWIND_OFFSET_MIN (-(1 << 23))
+#define UNWIND_FP_OFFSET_MAX ((1 << 21) - 1)
+#define UNWIND_FP_OFFSET_MIN (-(1 << 21))
 #define UNWIND_ADDEND_MAX 255
+
+/* Addresses of user space have 48 bits, unless a program asks for more; arm64's signature of a pointer lies above them. */
+#define UNWIND_UNSIGNED(address) ((address) & ((1ULL << 48) - 1))
 
 /*
  * cfa_off of a switch of stacks. The CFA is *(*(sp + state) + end) - *(sp + addend) + above: the other stack's end, and
@@ -87,11 +101,12 @@ struct unwind_rule {
 	bpf_u32 cfa_kind : 4;
 	bpf_u32 fp_kind : 4;
 	int cfa_off : 24;
-	int fp_off : 24;
+	int fp_off : 22;
+	bpf_u32 return_kind : 2;
 	bpf_u32 addend : 8;
 };
 _Static_assert(sizeof(struct unwind_rule) == 8, "a word");
-_Static_assert(UNWIND_CFA_NR <= 15 && UNWIND_FP_NR <= 16, "a kind has 4 bits; the last one is no rule's");
+_Static_assert(UNWIND_CFA_NR <= 15 && UNWIND_FP_NR <= 16 && UNWIND_RETURN_NR <= 4, "a kind has 4 or 2 bits; the last one of a CFA is no rule's");
 
 /* A word in the kernel's rule cache that is not a rule says why an address has no rule (enum unwind_end). */
 #define UNWIND_MISS(end) ((bpf_u64)(end) << 4 | 15)
@@ -177,7 +192,7 @@ _Static_assert(sizeof(struct unwind_object) == 80 + 24 * UNWIND_SEGMENTS_MAX, "n
 	X(UNSUPPORTED, "call frame information of a kind that is not followed") \
 	X(UNREADABLE, "the stack could not be read") \
 	X(BACKWARDS, "the caller's frame would not lie above this one") \
-	X(NO_FP, "the frame pointer is needed, and was lost on the way") \
+	X(NO_FP, "the frame pointer or the link register is needed, and was lost on the way") \
 	X(NO_TABLE, "code of a file whose unwind table was not there, or made at run time") \
 	X(NO_CODE, "the return address is not in code") \
 	X(BUSY, "the mappings could not be looked at just then")
@@ -192,7 +207,9 @@ enum unwind_end {
 struct unwind_frame {
 	bpf_u64 pc, sp, fp;
 	bpf_u32 is_exact; /* pc is where a signal interrupted the thread, not a return address */
-	bpf_u32 is_fp_lost;
+	unsigned short is_fp_lost;
+	unsigned short is_sp_lost; /* sp is only below the frame's end: a guess by frame pointer on arm64 */
+	bpf_u64 link;	 /* arm64's link register, if it is known, which it is of exact frames; else 0 */
 	bpf_u64 left_sp; /* where the latest UNWIND_CFA_SWITCH left its stack; 0: the walk is there again */
 };
 

@@ -17,11 +17,7 @@ static __always_inline __u64 own_stack_end(struct task_struct *task)
 {
 	if (task->pid == task->tgid)
 		return BPF_CORE_READ(task, mm, start_stack);
-#ifdef __TARGET_ARCH_x86
-	return task->thread.fsbase;
-#else
-	return 0;
-#endif
+	return thread_pointer(task);
 }
 
 #define NEAR_BYTES (64ULL << 10)
@@ -65,29 +61,6 @@ static __always_inline bool same_stack(__u64 pending_sp, __u64 sp)
 	return sp < end && pending_sp < end && pending_sp >= range.start && end < range.end;
 }
 
-/* Returns 0 if the address cannot be read. */
-static __always_inline __u64 return_address_at(__u64 sp)
-{
-	__u64 return_address = 0;
-
-	return bpf_probe_read_user(&return_address, sizeof(return_address), (void *)sp) ?
-		       0 : return_address;
-}
-
-/*
- * Whether the return address of the call is still in its place, as itself or as the trampoline of a return probe. Then
- * the call is under way.
- */
-static __always_inline bool return_is_kept(const struct call *call)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 return_address = return_address_at(call->sp);
-
-	return return_address &&
-	       (return_address == call->return_address ||
-		return_address == BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr));
-}
-
 #define RETURNS_MAX 64 /* the kernel's own limit */
 
 struct hijacked {
@@ -123,6 +96,8 @@ __weak __noinline __u64 hijacked_return(__u64 place)
 	return hijacked.return_address;
 }
 
+#include "returns.bpf.h"
+
 /*
  * Whether the pending call has ended without a seen return (longjmp, exception, missed return), at an entry with stack
  * pointer sp.
@@ -134,9 +109,9 @@ __weak __noinline __u64 hijacked_return(__u64 place)
  * Stacks grow down. If sp is above the pending call on the same stack, that call has ended, whatever the dead memory
  * below still holds.
  */
-static __always_inline bool call_is_stale(const struct call *call, __u64 sp, __u32 site)
+static __always_inline bool call_is_stale(struct thread *thread, const struct call *call, __u64 sp, __u32 site)
 {
-	if (!return_is_kept(call))
+	if (!return_is_kept(thread, call, sp))
 		return true;
 	if (sp == call->sp)
 		return call->return_address && call->site == site;

@@ -102,6 +102,8 @@ static __always_inline int unwind_memory__read(struct unwind_memory *memory, bpf
 
 #define UNWIND_RARE_CFA(rule, frame, memory, ret_cfa) walk_rare_cfa(&(memory)->walk, ret_cfa)
 static int walk_rare_cfa(struct walk *walk, bpf_u64 *ret_cfa);
+#define UNWIND_RESTORE_LINK(rule, frame, memory, cfa) walk_restore_link(&(memory)->walk, cfa)
+int walk_restore_link(struct walk *walk, bpf_u64 cfa);
 #include "shared/unwind_step.h"
 
 /* A global function, so that the verifier checks it once, and not for each way that leads on. */
@@ -117,6 +119,17 @@ __weak __noinline int walk_find_cfa(struct walk *walk)
 	if (rule.cfa_kind >= UNWIND_CFA_SWITCH)
 		window_read(walk, walk->word - SAVED_BYTES);
 	return end;
+}
+
+/* Global for the same reason. */
+__weak __noinline int walk_restore_link(struct walk *walk, bpf_u64 cfa)
+{
+	struct unwind_rule rule;
+
+	if (!walk)
+		return UNWIND_NO_RULE;
+	__builtin_memcpy(&rule, &walk->rule, sizeof(rule));
+	return unwind_restore_link(rule, &walk->frame, (struct unwind_memory *)walk, cfa);
 }
 
 static __always_inline int walk_rare_cfa(struct walk *walk, bpf_u64 *ret_cfa)
@@ -143,6 +156,8 @@ static __always_inline int step_by_frame_pointer(struct walk *walk, int end)
 	if (window_word(walk, at, &frame->fp) || window_word(walk, at + 8, &frame->pc))
 		return UNWIND_UNREADABLE;
 	frame->sp = at + 16;
+	frame->is_sp_lost = !FRAME_ENDS_ABOVE_RECORD;
+	frame->pc = UNWIND_UNSIGNED(frame->pc);
 	frame->is_exact = 0;
 	walk->guessed = end;
 	return UNWIND_GOES_ON;
@@ -151,7 +166,7 @@ static __always_inline int step_by_frame_pointer(struct walk *walk, int end)
 /* A return probe, of allocsnap or of another tool, has replaced a return address by its trampoline. */
 static __noinline int restore_return_address(struct walk *walk)
 {
-	__u64 return_address = hijacked_return(walk->frame.sp - 8);
+	__u64 return_address = hijacked_return(walk->frame.sp - RETURN_POPS);
 
 	if (!return_address)
 		return UNWIND_NO_CODE;
@@ -159,26 +174,20 @@ static __noinline int restore_return_address(struct walk *walk)
 	return UNWIND_GOES_ON;
 }
 
-#define TRAMPOLINE_SYSCALL 11 /* offset of the instruction */
-#define TRAMPOLINE_SYSCALL_END 13
-#define TRAMPOLINE_BYTES 17
-
 /*
- * A signal interrupted the thread in the trampoline. The trampoline pushes three registers, calls the kernel and pops
- * two of them (6.11 and later: uretprobe_trampoline_entry in arch/x86). Before that call only the kernel knows the
- * return address; after the call the stack has it.
+ * A signal interrupted the thread in the trampoline. Before the kernel is there only the kernel knows the return address;
+ * after that the stack has it.
  */
 static __always_inline int step_from_trampoline(struct walk *walk)
 {
 	__u64 at = walk->frame.pc - walk->trampoline;
-	__u64 pushed = at < 2 ? at : at < 4 ? 2 : at < 15 ? 3 : at < 16 ? 2 : 1;
 
-	walk->frame.sp += 8 * pushed;
+	walk->frame.sp += 8 * TRAMPOLINE_PUSHED(at);
 	walk->frame.is_exact = 0;
 	if (at <= TRAMPOLINE_SYSCALL)
 		return restore_return_address(walk);
 	if (at < TRAMPOLINE_SYSCALL_END ||
-	    window_word(walk, walk->frame.sp - 8, &walk->frame.pc))
+	    window_word(walk, walk->frame.sp - RETURN_POPS, &walk->frame.pc))
 		return UNWIND_UNREADABLE;
 	return UNWIND_GOES_ON;
 }
@@ -383,17 +392,30 @@ static __always_inline void traceback_by_frame_pointers(struct walk *walk)
 	walk->traceback.total_nframe = nr;
 }
 
-/* Fills walk->traceback from the registers at a return, or at a sampler's probe (is_exact: 0 or 1). */
-static __always_inline void traceback_take(struct walk *walk, __u64 ip, __u64 sp, __u64 frame_pointer, __u32 is_exact)
+static __always_inline struct caller caller_at(struct pt_regs *ctx, enum caller_kind kind)
+{
+	return (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), kind, LINK_REGISTER(ctx) };
+}
+
+static __always_inline struct unwind_frame frame_of(const struct caller *caller)
+{
+	return (struct unwind_frame){
+		.pc = caller->ip, .sp = caller->sp, .fp = caller->frame_pointer, .is_exact = caller->kind == CALLER_EXACT,
+		.link = UNWIND_UNSIGNED(caller->link),
+	};
+}
+
+/* Fills walk->traceback from the registers at a return, or at a place in the middle of code. */
+static __always_inline void traceback_take(struct walk *walk, const struct caller *caller)
 {
 	struct traceback *traceback = &walk->traceback;
 
 	traceback->end = 0;
 	traceback->by_tables = settings.unwinder != UNWINDER_FP;
 	traceback->guessed[0] = traceback->guessed[1] = 0;
-	traceback->exact[0] = is_exact;
+	walk->frame = frame_of(caller);
+	traceback->exact[0] = walk->frame.is_exact;
 	traceback->exact[1] = 0;
-	walk->frame = (struct unwind_frame){ .pc = ip, .sp = sp, .fp = frame_pointer, .is_exact = is_exact };
 	if (traceback->by_tables)
 		traceback_by_tables(walk);
 	else

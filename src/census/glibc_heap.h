@@ -66,7 +66,7 @@ struct glibc_state {
 #define CHUNK_SIZE(head) ((head) & -(uint64_t)8)
 
 #define HEAP_MOST (UINT64_C(64) << 20) /* HEAP_MAX_SIZE: other arenas' heaps are aligned to it */
-#define TARGET_TOP (UINT64_C(1) << 47)
+#define TARGET_TOP (UINT64_C(1) << 48) /* of arm64; x86-64 has half of it */
 
 /* A range of memory whose chunks were walked. */
 struct heap_range {

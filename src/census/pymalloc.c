@@ -172,7 +172,7 @@ static int python_type_table__add(struct python_type_table *table, const uint64_
 	for (uint32_t before = 0; !type && !err && before <= 32 && before + of + 8 <= block_bytes; before += 16) {
 		uint64_t references = first[before / 8], address = first[(before + of) / 8];
 
-		if (!is_reference_count(table, references) || address % 8 || address < TARGET_PAGE || address >= UINT64_C(1) << 47)
+		if (!is_reference_count(table, references) || address % 8 || address < TARGET_PAGE || address >= UINT64_C(1) << 48)
 			continue;
 		type = look_up_type(table, address, &err);
 		if (type && (type->before != before || before + type->least > block_bytes))

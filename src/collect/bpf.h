@@ -3,9 +3,6 @@
 #define ALLOCSNAP_COLLECT_BPF_H
 
 /* Probes are placed in code of x86-64. */
-#ifndef __x86_64__
-#error "recording is for x86-64 only"
-#endif
 
 /* The types of the generated skeleton, which names types of these headers without including them. */
 

@@ -14,6 +14,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "cycles.h"
 #include "exact/books_epochs.h"
 
 #define ADDRESS_LIMIT (UINT64_C(1) << BOOKS_ADDRESS_BITS)
@@ -76,15 +77,6 @@ uint32_t books_number(const uint32_t *place, uint32_t most)
 	uint32_t nr = __atomic_load_n(place, __ATOMIC_ACQUIRE);
 
 	return nr < most ? nr : most;
-}
-
-static uint64_t cycles_now(void)
-{
-#ifdef __x86_64__
-	return __builtin_ia32_rdtsc();
-#else
-	return monotonic_now_ns();
-#endif
 }
 
 /* Two looks at the counter take so many by themselves. */

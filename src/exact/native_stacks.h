@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 
 #include "exact/books_writer.h"
+#include "raw_call.h"
 
 static inline bool is_known_memory(const struct books_native *native, uint64_t address)
 {
@@ -36,15 +37,8 @@ static inline const struct books_known *books_known(uint32_t nr)
  */
 static bool is_readable(uint64_t address)
 {
-	register uint64_t bytes __asm__("r10") = sizeof(uint64_t);
-	int64_t result;
-
-	if (!BOOKS_MAY_CALL)
-		return false;
-	__asm__ volatile("syscall" : "=a"(result)
-			 : "a"(SYS_rt_sigprocmask), "D"(~UINT64_C(0)), "S"(address), "d"(UINT64_C(0)), "r"(bytes)
-			 : "rcx", "r11", "memory");
-	return result == -EINVAL; /* a filter of system calls may answer anything else */
+	return BOOKS_MAY_CALL &&
+	       raw_call(SYS_rt_sigprocmask, -1, address, 0, sizeof(uint64_t), 0, 0) == -EINVAL; /* a filter of system calls may answer anything else */
 }
 
 /* The first page of [page, end) that cannot be read; or end. */

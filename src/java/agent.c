@@ -24,24 +24,23 @@
 
 #include "java/jvm_tables.h"
 #include "java/samples.h"
+#include "raw_call.h"
 
 /* ---- the kernel ---- */
 
-static long call(long number, long a, long b, long c, long d, long e, long f)
+/* The compiler calls it to clear a large variable, also where it may call nothing. */
+__attribute__((visibility("hidden"))) void *memset(void *to, int byte, size_t bytes)
 {
-	register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
-	long result;
-
-	__asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-	return result;
+	for (size_t i = 0; i < bytes; i++)
+		((volatile char *)to)[i] = byte;
+	return to;
 }
 
-#define CALL(name, a, b, c) call(SYS_##name, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define CALL(name, a, b, c) raw_call(SYS_##name, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 
 static void *map_memory(size_t bytes, int fd)
 {
-	long address = call(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
+	long address = raw_call(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
 
 	return address > -4096 && address < 0 ? NULL : (void *)address;
 }

@@ -19,6 +19,7 @@
 
 #include "base/array.h"
 #include "base/privileges.h"
+#include "elf/machine.h"
 
 #define NOBODY 65534
 #define OWN_USERS 0xa11c0000u /* plus a PID: outside of the ranges that adduser, systemd and domains use, and not -2 */
@@ -151,12 +152,6 @@ static const struct allowed {
 	{ __NR_exit }, { __NR_exit_group },
 };
 
-#if defined(__x86_64__)
-#define OUR_ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define OUR_ARCH AUDIT_ARCH_AARCH64
-#endif
-
 #define ROW_STEPS 5
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (field))
 #define SKIP_IF(test, value, yes, no) BPF_JUMP(BPF_JMP | (test) | BPF_K, (value), (yes), (no))
@@ -194,7 +189,7 @@ static size_t filter_add_call(struct sock_filter *step, const struct allowed *ro
 static int filter_calls(void)
 {
 	struct sock_filter step[5 + ROW_STEPS * ARRAY_SIZE(allowed)] = {
-		LOAD(offsetof(struct seccomp_data, arch)), SKIP_IF(BPF_JEQ, OUR_ARCH, 1, 0),
+		LOAD(offsetof(struct seccomp_data, arch)), SKIP_IF(BPF_JEQ, machine_here() | __AUDIT_ARCH_64BIT | __AUDIT_ARCH_LE, 1, 0),
 		RETURN(SECCOMP_RET_KILL_PROCESS), LOAD(CALL_NUMBER),
 	};
 	struct sock_fprog program = { .filter = step };

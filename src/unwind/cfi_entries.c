@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "unwind/cfi_machine.h"
 #include "unwind/unwind_table.h"
 
 static inline int64_t cursor_int(struct cursor *cursor, size_t size)
@@ -304,7 +305,7 @@ void entries_release(struct entries *entries)
 	memset(entries, 0, sizeof(*entries));
 }
 
-static int check_cfi_kind(Elf *elf, struct reason *why)
+static int check_cfi_kind(Elf *elf, const struct cfi_machine **ret, struct reason *why)
 {
 	GElf_Ehdr header;
 
@@ -312,7 +313,8 @@ static int check_cfi_kind(Elf *elf, struct reason *why)
 		return reason_set(why, -ENOEXEC, "not an ELF file");
 	if (gelf_getclass(elf) != ELFCLASS64)
 		return reason_set(why, -ENOTSUP, "a 32-bit ELF file");
-	if (header.e_machine != EM_X86_64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
+	*ret = cfi_machine_of(header.e_machine);
+	if (!*ret || header.e_ident[EI_DATA] != ELFDATA2LSB)
 		return reason_set(why, -ENOTSUP, "an ELF file for another machine (%u)",
 				  header.e_machine);
 	if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
@@ -501,7 +503,7 @@ static bool has_go_sections(Elf *elf)
 int object_cfi_find(Elf *elf, struct object_cfi *ret, struct reason *why)
 {
 	struct object_cfi cfi = { 0 };
-	int err = check_cfi_kind(elf, why);
+	int err = check_cfi_kind(elf, &cfi.machine, why);
 
 	if (!err)
 		err = find_text(elf, &cfi, why);

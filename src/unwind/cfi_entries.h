@@ -178,7 +178,10 @@ bool encoded_pointer(const struct cfi_section *section, struct cursor *cursor, u
 
 #define CFI_SECTIONS_MAX 2
 
+struct cfi_machine;
+
 struct object_cfi {
+	const struct cfi_machine *machine;
 	uint64_t text_start, text_end; /* from the first executable segment to the end of the last one */
 	uint32_t segment_nr;
 	struct unwind_segment segment[UNWIND_SEGMENTS_MAX];

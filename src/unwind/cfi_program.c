@@ -4,6 +4,8 @@
 #include <dwarf.h>
 #include <limits.h>
 
+#include "unwind/cfi_machine.h"
+
 static const struct unwind_rule unsupported = { .cfa_kind = UNWIND_CFA_UNSUPPORTED };
 
 static bool fits_in_row(int64_t offset)
@@ -54,12 +56,12 @@ static bool parse_place_expression(struct cursor code, struct place *place)
 	       place->addend <= UNWIND_ADDEND_MAX;
 }
 
-static bool is_sp_plus(const struct column *column, int64_t *ret_offset)
+static bool is_sp_plus(const struct cfi_machine *machine, const struct column *column, int64_t *ret_offset)
 {
 	struct place place;
 
 	if (column->kind != COLUMN_AT_EXPRESSION || !parse_place_expression(column->expression, &place) ||
-	    place.reg != REG_SP || place.is_deref)
+	    place.reg != machine->sp || place.is_deref)
 		return false;
 	*ret_offset = place.offset;
 	return true;
@@ -98,16 +100,16 @@ static const enum unwind_cfa cfa_kinds[2][2] = {
 	{ UNWIND_CFA_SP_DEREF, UNWIND_CFA_FP_DEREF },
 };
 
-static bool set_cfa_register(const struct column *cfa, struct unwind_rule *rule)
+static bool set_cfa_register(const struct cfi_machine *machine, const struct column *cfa, struct unwind_rule *rule)
 {
-	if ((cfa->reg != REG_SP && cfa->reg != REG_FP) || !fits_in_row(cfa->offset))
+	if ((cfa->reg != machine->sp && cfa->reg != machine->fp) || !fits_in_row(cfa->offset))
 		return false;
-	rule->cfa_kind = cfa_kinds[false][cfa->reg == REG_FP];
+	rule->cfa_kind = cfa_kinds[false][cfa->reg == machine->fp];
 	rule->cfa_off = cfa->offset;
 	return true;
 }
 
-static bool set_cfa_expression(const struct column *cfa, struct unwind_rule *rule)
+static bool set_cfa_expression(const struct cfi_machine *machine, const struct column *cfa, struct unwind_rule *rule)
 {
 	struct place place;
 	unsigned int threshold;
@@ -118,106 +120,139 @@ static bool set_cfa_expression(const struct column *cfa, struct unwind_rule *rul
 		rule->addend = threshold;
 		return true;
 	}
-	if (!parse_place_expression(cfa->expression, &place) || (place.reg != REG_SP && place.reg != REG_FP))
+	if (!parse_place_expression(cfa->expression, &place) || (place.reg != machine->sp && place.reg != machine->fp))
 		return false;
-	rule->cfa_kind = cfa_kinds[place.is_deref][place.reg == REG_FP];
+	rule->cfa_kind = cfa_kinds[place.is_deref][place.reg == machine->fp];
 	rule->cfa_off = place.offset;
 	rule->addend = place.addend;
 	return true;
 }
 
-static bool rule_set_cfa(const struct column *cfa, struct unwind_rule *rule)
+static bool rule_set_cfa(const struct cfi_machine *machine, const struct column *cfa, struct unwind_rule *rule)
 {
 	if (cfa->kind == COLUMN_IS_REGISTER)
-		return set_cfa_register(cfa, rule);
-	return cfa->kind == COLUMN_IS_EXPRESSION && set_cfa_expression(cfa, rule);
+		return set_cfa_register(machine, cfa, rule);
+	return cfa->kind == COLUMN_IS_EXPRESSION && set_cfa_expression(machine, cfa, rule);
 }
 
 /* ---- the frame pointer ---- */
+
+static bool is_kept(const struct column *column)
+{
+	return column->kind == COLUMN_UNSAID || column->kind == COLUMN_SAME;
+}
+
+static bool is_saved_at_cfa(const struct column *column)
+{
+	return column->kind == COLUMN_AT_CFA && column->offset >= UNWIND_FP_OFFSET_MIN &&
+	       column->offset <= UNWIND_FP_OFFSET_MAX;
+}
 
 /*
  * A frame pointer that a rule cannot express is lost. Such functions are rare, and their callers
  * seldom need it.
  */
-static void set_fp(const struct column *fp, struct unwind_rule *rule)
+static void set_fp(const struct cfi_machine *machine, const struct column *fp, struct unwind_rule *rule)
 {
 	struct place place;
 
 	rule->fp_kind = UNWIND_FP_LOST;
-	if (fp->kind == COLUMN_UNSAID || fp->kind == COLUMN_SAME) {
+	if (is_kept(fp)) {
 		rule->fp_kind = UNWIND_FP_SAME;
-	} else if (fp->kind == COLUMN_AT_CFA && fits_in_row(fp->offset)) {
+	} else if (is_saved_at_cfa(fp)) {
 		rule->fp_kind = UNWIND_FP_AT_CFA;
 		rule->fp_off = fp->offset;
 	} else if (fp->kind == COLUMN_AT_EXPRESSION && parse_place_expression(fp->expression, &place) &&
-		   (place.reg == REG_FP || place.reg == REG_SP) && !place.is_deref) {
-		rule->fp_kind = place.reg == REG_FP ? UNWIND_FP_AT_FP : UNWIND_FP_AT_SP;
+		   (place.reg == machine->fp || place.reg == machine->sp) && !place.is_deref &&
+		   place.offset >= UNWIND_FP_OFFSET_MIN && place.offset <= UNWIND_FP_OFFSET_MAX) {
+		rule->fp_kind = place.reg == machine->fp ? UNWIND_FP_AT_FP : UNWIND_FP_AT_SP;
 		rule->fp_off = place.offset;
 	}
+}
+
+/* ---- the return address ---- */
+
+/* Where it is on the machine whose calls leave it in a register. The frame pointer's rule is there already. */
+static bool set_link(const struct column *link, struct unwind_rule *rule)
+{
+	if (is_kept(link)) {
+		rule->return_kind = UNWIND_RETURN_IN_LINK;
+		return true;
+	}
+	if (!is_saved_at_cfa(link))
+		return false;
+	rule->return_kind = UNWIND_RETURN_ABOVE_FP;
+	if (rule->fp_kind == UNWIND_FP_AT_CFA && link->offset == rule->fp_off + 8)
+		return true;
+	rule->return_kind = UNWIND_RETURN_AT_CFA;
+	if (rule->fp_kind != UNWIND_FP_SAME)
+		rule->fp_kind = UNWIND_FP_LOST;
+	rule->fp_off = link->offset;
+	return true;
+}
+
+static bool set_return(const struct cfi_machine *machine, const struct column *return_address, struct unwind_rule *rule)
+{
+	return machine->has_link ? set_link(return_address, rule) :
+				   return_address->kind == COLUMN_AT_CFA && return_address->offset == -8;
 }
 
 /* ---- rows ---- */
 
 /* The stack pointer's own column, if there is one, must agree with the CFA. */
-static bool sp_is_at(const struct column *sp, int64_t offset)
+static bool sp_is_at(const struct cfi_machine *machine, const struct column *sp, int64_t offset)
 {
 	int64_t sp_offset;
 
-	return sp->kind == COLUMN_UNSAID || (is_sp_plus(sp, &sp_offset) && sp_offset == offset);
+	return sp->kind == COLUMN_UNSAID || (is_sp_plus(machine, sp, &sp_offset) && sp_offset == offset);
 }
 
 /*
  * The C library's function to which the kernel returns from a signal handler. All registers are
- * saved above its stack pointer.
+ * saved above its stack pointer. arm64's is in the vDSO, which says nothing of it (stack_rules.h).
  */
-static struct unwind_rule rule_of_signal(const struct cfi_row *row)
+static struct unwind_rule rule_of_signal(const struct cfi_machine *machine, const struct cfi_row *row)
 {
 	struct unwind_rule rule = { 0 };
 	int64_t return_offset, fp_offset;
 
-	if (row->cfa.kind != COLUMN_IS_EXPRESSION || !set_cfa_expression(&row->cfa, &rule) ||
-	    rule.cfa_kind != UNWIND_CFA_SP_DEREF || rule.addend || !sp_is_at(&row->sp, rule.cfa_off) ||
-	    !is_sp_plus(&row->return_address, &return_offset) || !is_sp_plus(&row->fp, &fp_offset) ||
-	    return_offset != rule.cfa_off + 8)
+	if (row->cfa.kind != COLUMN_IS_EXPRESSION || !set_cfa_expression(machine, &row->cfa, &rule) ||
+	    rule.cfa_kind != UNWIND_CFA_SP_DEREF || rule.addend || !sp_is_at(machine, &row->sp, rule.cfa_off) ||
+	    !is_sp_plus(machine, &row->return_address, &return_offset) || !is_sp_plus(machine, &row->fp, &fp_offset) ||
+	    return_offset != rule.cfa_off + 8 || fp_offset > UNWIND_FP_OFFSET_MAX || fp_offset < UNWIND_FP_OFFSET_MIN)
 		return unsupported;
 	rule.cfa_kind = UNWIND_CFA_SIGNAL;
 	rule.fp_off = fp_offset;
 	return rule;
 }
 
-static struct unwind_rule rule_of_call(const struct cfi_row *row)
+static struct unwind_rule rule_of_call(const struct cfi_machine *machine, const struct cfi_row *row)
 {
 	struct unwind_rule rule = { 0 };
 
-	if (row->return_address.kind != COLUMN_AT_CFA || row->return_address.offset != -8 ||
-	    row->sp.kind != COLUMN_UNSAID || !rule_set_cfa(&row->cfa, &rule))
+	if (row->sp.kind != COLUMN_UNSAID || !rule_set_cfa(machine, &row->cfa, &rule))
 		return unsupported;
-	set_fp(&row->fp, &rule);
-	return rule;
+	set_fp(machine, &row->fp, &rule);
+	return set_return(machine, &row->return_address, &rule) ? rule : unsupported;
 }
 
 struct unwind_rule rule_of(const struct program *program)
 {
 	const struct cfi_row *row = &program->row;
 
-	if (program->is_wrong || program->cie->return_register != REG_RETURN)
+	if (program->is_wrong || program->cie->return_register != program->machine->return_address)
 		return unsupported;
 	if (row->return_address.kind == COLUMN_UNDEFINED)
 		return (struct unwind_rule){ .cfa_kind = UNWIND_CFA_ROOT };
-	return program->cie->is_signal ? rule_of_signal(row) : rule_of_call(row);
+	return program->cie->is_signal ? rule_of_signal(program->machine, row) : rule_of_call(program->machine, row);
 }
 
 static struct column *column_of(struct program *program, struct cfi_row *row, uint64_t reg)
 {
-	switch (reg) {
-	case REG_FP:
-		return &row->fp;
-	case REG_SP:
-		return &row->sp;
-	case REG_RETURN:
-		return &row->return_address;
-	}
-	return &program->ignored;
+	const struct cfi_machine *machine = program->machine;
+
+	return reg == machine->fp ? &row->fp : reg == machine->sp ? &row->sp :
+	       reg == machine->return_address ? &row->return_address : &program->ignored;
 }
 
 static uint64_t read_uleb(struct program *program)
@@ -432,6 +467,12 @@ static void op_args_size(struct program *program)
 	read_uleb(program);
 }
 
+/* DW_CFA_AARCH64_negate_ra_state, whose number is another machine's: the return address is signed from here on, or no more. */
+static void op_negate_ra_state(struct program *program)
+{
+	program->is_wrong |= !program->machine->has_link;
+}
+
 static void (*const operation[0x40])(struct program *program) = {
 	[DW_CFA_nop] = op_nop,
 	[DW_CFA_set_loc] = op_set_loc,
@@ -457,6 +498,7 @@ static void (*const operation[0x40])(struct program *program) = {
 	[DW_CFA_def_cfa_offset] = op_def_cfa_offset,
 	[DW_CFA_def_cfa_offset_sf] = op_def_cfa_offset_sf,
 	[DW_CFA_def_cfa_expression] = op_def_cfa_expression,
+	[DW_CFA_GNU_window_save] = op_negate_ra_state,
 	[DW_CFA_GNU_args_size] = op_args_size,
 };
 

@@ -10,9 +10,6 @@
 #include "shared/unwind_types.h"
 #include "unwind/cfi_entries.h"
 
-/* DWARF's numbers for x86-64. */
-enum { REG_FP = 6, REG_SP = 7, REG_RETURN = 16 };
-
 enum column_kind {
 	COLUMN_UNSAID = 0, /* the ABI's default: unchanged; the stack pointer is the CFA */
 	COLUMN_UNDEFINED,
@@ -40,6 +37,7 @@ struct cfi_row {
 #define CIE_PROGRAM_MAX 256 /* bytes; compilers use 8. It runs again whenever functions of two CIEs alternate */
 
 struct program {
+	const struct cfi_machine *machine;
 	const struct cie *cie;
 	struct cursor code;
 	uint64_t address;
@@ -51,7 +49,7 @@ struct program {
 	struct cfi_row remembered[REMEMBERED_MAX];
 };
 
-/* Computes the first row of all functions of a CIE. */
+/* Computes the first row of all functions of a CIE. program->machine is set. */
 void program_start(struct program *program, const struct cie *cie);
 
 /*
@@ -69,8 +67,7 @@ int program_run(struct program *program, const struct fde *fde, uint64_t until, 
 
 /*
  * The rule for a row. It is UNWIND_CFA_UNSUPPORTED if the CFA is based on another register, an
- * offset is too large, the return address is not below the CFA, or the stack pointer is not the
- * CFA.
+ * offset is too large, the return address is in no place of enum unwind_return, or the stack pointer is not the CFA.
  */
 struct unwind_rule rule_of(const struct program *program);
 

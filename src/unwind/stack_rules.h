@@ -30,7 +30,13 @@ struct stack_rules {
 	bool is_partial; /* not all code was searched: .debug_frame may be wrong anywhere */
 };
 
-/* None in code of .eh_frame, and if the file has no Go. entries are sorted. 0 or -ENOMEM. The caller frees rule. */
+/* None in code of .eh_frame, and if the file has no Go. entries are sorted. 0 or -ENOMEM. The caller frees rule. x86-64. */
 int stack_rules_find(Elf *elf, const struct object_cfi *cfi, const struct entries *entries, struct stack_rules *ret);
+
+/*
+ * The same for arm64. A signal handler returns to code of the vDSO, or of musl, that does nothing but rt_sigreturn(): the
+ * kernel has put all registers above the stack pointer. Where Go changes stacks is not known.
+ */
+int stack_rules_find_arm64(Elf *elf, const struct object_cfi *cfi, const struct entries *entries, struct stack_rules *ret);
 
 #endif

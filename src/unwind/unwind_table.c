@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/idmap.h"
 #include "unwind/cfi_entries.h"
+#include "unwind/cfi_machine.h"
 #include "unwind/cfi_program.h"
 #include "unwind/stack_rules.h"
 
@@ -224,6 +225,7 @@ static int compile_fde(struct compiler *c, const struct fde *fde, uint64_t next)
 	uint64_t until = fde->end < next ? fde->end : next;
 	int err;
 
+	c->program.machine = c->cfi.machine;
 	if (c->program.cie != cie)
 		program_start(&c->program, cie);
 	err = program_run(&c->program, fde, until, table_add_row, c);
@@ -257,7 +259,7 @@ static int list_fdes(struct compiler *c)
 
 static int compile(struct compiler *c, Elf *elf, struct unwind_table *table)
 {
-	int err = list_fdes(c) ?: stack_rules_find(elf, &c->cfi, &c->entries, &c->stack_rules);
+	int err = list_fdes(c) ?: c->cfi.machine->find_rules(elf, &c->cfi, &c->entries, &c->stack_rules);
 
 	if (!err && !c->entries.fde_nr && !c->stack_rules.rule_nr)
 		err = -ENODATA;

@@ -4,6 +4,7 @@
 LEDGER := $(OUT)/ledger/ledger.so $(OUT)/ledger/compare $(OUT)/ledger/halt
 
 test-live workloads: $(LEDGER)
+workloads-anywhere: $(LEDGER)
 test-live: export LEDGER_FOLDER := $(abspath $(OUT)/ledger)
 
 $(OUT)/ledger/ledger.so: tests/ledger/ledger.c tests/ledger/ledger.h

@@ -27,8 +27,15 @@
  */
 
 struct registers {
-	uint64_t pc, sp, fp;
+	uint64_t pc, sp, fp, link;
 };
+
+/* DWARF's numbers on the file's machine; the return address is a register that calls set on the second one. */
+static struct numbers {
+	int fp, sp, pc, link, return_address;
+} numbers;
+
+static const struct numbers on_x86_64 = { 6, 7, 16, -1, 16 }, on_arm64 = { 29, 31, -1, 30, 30 };
 
 /* The word at an address, if there is one. */
 typedef bool (*memory_fn)(void *memory, uint64_t address, uint64_t *ret);
@@ -69,14 +76,16 @@ static uint64_t pop(struct machine *machine)
 
 static uint64_t register_value(struct machine *machine, uint64_t number)
 {
-	switch (number) {
-	case 6:
-		return machine->registers->fp;
-	case 7:
-		return machine->registers->sp;
-	case 16:
-		return machine->registers->pc;
-	}
+	const struct registers *registers = machine->registers;
+
+	if ((int)number == numbers.fp)
+		return registers->fp;
+	if ((int)number == numbers.sp)
+		return registers->sp;
+	if ((int)number == numbers.pc)
+		return registers->pc;
+	if ((int)number == numbers.link)
+		return registers->link;
 	machine->is_more = true;
 	return 0;
 }
@@ -206,7 +215,8 @@ static bool invented(void *, uint64_t address, uint64_t *ret)
 
 static struct registers registers_at(uint64_t pc)
 {
-	return (struct registers){ .pc = pc, .sp = 0x100000000000ULL, .fp = 0x200000000000ULL };
+	return (struct registers){ .pc = pc, .sp = 0x100000000000ULL, .fp = 0x200000000000ULL,
+				    .link = 0x300000000000ULL };
 }
 
 struct unwind_memory {
@@ -242,7 +252,10 @@ struct libdw {
 
 static void libdw__open(struct libdw *libdw, int fd)
 {
+	GElf_Ehdr header;
+
 	*libdw = (struct libdw){ .elf = elf_begin(fd, ELF_C_READ_MMAP, NULL) };
+	numbers = gelf_getehdr(libdw->elf, &header) && header.e_machine == EM_AARCH64 ? on_arm64 : on_x86_64;
 	libdw->eh_frame = dwarf_getcfi_elf(libdw->elf);
 	libdw->dwarf = dwarf_begin_elf(libdw->elf, DWARF_C_READ, NULL);
 	if (libdw->dwarf)
@@ -280,22 +293,22 @@ struct file {
 	uint64_t addresses, unsupported, no_fp, differences;
 };
 
-/* Whether rules could say it: the return address lies below a CFA made of sp, fp and memory. */
+/* Whether rules could say it: the CFA is made of sp, fp and memory, and x86-64's return address lies below it. */
 static bool can_be_said(Dwarf_Frame *frame, const struct registers *registers, uint64_t *ret_cfa,
 			uint64_t *ret_pc, bool is_signal)
 {
 	uint64_t pc_at;
 
 	return evaluate_cfa(frame, registers, invented, NULL, ret_cfa) == TOLD &&
-	       evaluate_register(frame, 16, registers, invented, NULL, ret_pc, &pc_at) == TOLD &&
-	       (is_signal || pc_at == *ret_cfa - 8);
+	       evaluate_register(frame, numbers.return_address, registers, invented, NULL, ret_pc, &pc_at) == TOLD &&
+	       (is_signal || numbers.link > 0 || pc_at == *ret_cfa - 8);
 }
 
 static bool same_fp(struct file *file, Dwarf_Frame *frame, const struct registers *registers,
 		    const struct unwind_frame *ours)
 {
 	uint64_t fp, at;
-	enum told told = evaluate_register(frame, 6, registers, invented, NULL, &fp, &at);
+	enum told told = evaluate_register(frame, numbers.fp, registers, invented, NULL, &fp, &at);
 
 	file->no_fp += ours->is_fp_lost;
 	return ours->is_fp_lost ? told != TOLD : told == TOLD && ours->fp == fp;
@@ -311,7 +324,7 @@ static bool same_caller(struct file *file, Dwarf_Frame *frame, const struct regi
 		file->unsupported++;
 		return end == UNWIND_UNSUPPORTED;
 	}
-	if (!is_signal && cfa <= registers->sp)
+	if (!is_signal && (cfa < registers->sp || (cfa == registers->sp && pc != registers->link)))
 		return end == UNWIND_BACKWARDS;
 	return end == UNWIND_GOES_ON && ours->pc == pc && ours->sp == cfa &&
 	       ours->is_exact == is_signal && same_fp(file, frame, registers, ours);
@@ -321,7 +334,8 @@ static bool same_step(struct file *file, uint64_t address)
 {
 	const struct registers registers = registers_at(address);
 	struct unwind_frame ours = {
-		.pc = registers.pc, .sp = registers.sp, .fp = registers.fp, .is_exact = 1,
+		.pc = registers.pc, .sp = registers.sp, .fp = registers.fp, .link = registers.link,
+		.is_exact = 1,
 	};
 	struct unwind_rule rule = unwind_table__rule(file->table, unwind_rule_address(&ours));
 	int end = unwind_step(rule, &ours, NULL);
@@ -330,7 +344,7 @@ static bool same_step(struct file *file, uint64_t address)
 
 	if (!frame)
 		return end == UNWIND_NO_RULE;
-	if (evaluate_register(frame, 16, &registers, invented, NULL, &pc, &at) == TOLD_UNDEFINED)
+	if (evaluate_register(frame, numbers.return_address, &registers, invented, NULL, &pc, &at) == TOLD_UNDEFINED)
 		return end == UNWIND_ROOT;
 	return same_caller(file, frame, &registers, end, &ours);
 }

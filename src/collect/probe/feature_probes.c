@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <elf.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/perf_event.h>
@@ -23,6 +24,7 @@
 #include "base/array.h"
 #include "process/proc.h"
 #include "collect/probe/uprobe_multi.h"
+#include "elf/machine.h"
 #include "helper/helper.h"
 
 /* The function that is probed. Only call_probe_target() calls it. */
@@ -361,14 +363,15 @@ int trial_filtered_call(long call)
 	return status ? -EFAULT : 0;
 }
 
-#ifdef __x86_64__
+/* ---- nops of five bytes (x86-64) ---- */
 
-/* ---- nops of five bytes ---- */
+__asm__(".pushsection .text\n"
+	".balign 16\n"
+	"with_nop5:\n"
+	".byte 0x0f, 0x1f, 0x44, 0, 0, 0xc3\n.balign 16\n" /* the nop; ret */
+	".popsection\n");
 
-__attribute__((naked, noinline, noclone, used, aligned(16))) static void with_nop5(void)
-{
-	asm volatile(".byte 0x0f, 0x1f, 0x44, 0, 0\n\tret");
-}
+extern void with_nop5(void) __attribute__((visibility("hidden")));
 
 static void (*volatile call_nop5)(void) = with_nop5;
 
@@ -390,7 +393,7 @@ static int hit_and_fork(void)
 
 int trial_nop5(void)
 {
-	return try_in_child(with_nop5, hit_and_fork);
+	return machine_here() == EM_X86_64 ? try_in_child(with_nop5, hit_and_fork) : 0;
 }
 
 /* ---- returns by a system call ---- */
@@ -410,23 +413,9 @@ static bool kernel_has(const char *function)
 /* If the process already has a filter, that filter may answer for unknown calls, whether they exist or not. */
 int trial_return_call(void)
 {
-	int err = trial_filtered_call(URETPROBE);
+	int err = machine_here() == EM_X86_64 ? trial_filtered_call(URETPROBE) : -ENOSYS;
 
 	if (err != -EACCES)
 		return err;
 	return kernel_has("__x64_sys_uretprobe") ? -EFAULT : -ENOSYS;
 }
-
-#else
-
-int trial_nop5(void)
-{
-	return 0;
-}
-
-int trial_return_call(void)
-{
-	return -ENOSYS;
-}
-
-#endif

@@ -35,6 +35,9 @@
 #define PT_REGS_SP_CORE(x) PT_REGS_SP(x)
 #define PT_REGS_IP_CORE(x) PT_REGS_IP(x)
 #define PT_REGS_FP_CORE(x) PT_REGS_FP(x)
+#define PT_REGS_PARM1_CORE_SYSCALL(x) PT_REGS_PARM1(x)
+#define PT_REGS_PARM2_CORE_SYSCALL(x) PT_REGS_PARM2(x)
+#define PT_REGS_PARM3_CORE_SYSCALL(x) PT_REGS_PARM3(x)
 
 #define FAKE_PASTE2(a, b) a##b
 #define FAKE_PASTE(a, b) FAKE_PASTE2(a, b)

@@ -12,6 +12,11 @@ struct front {
 
 #define RELATIVE (DW_EH_PE_pcrel | DW_EH_PE_sdata4)
 
+static bool image_is_arm64(const struct image *image)
+{
+	return ((const struct front *)image->bytes)->ehdr.e_machine == EM_AARCH64;
+}
+
 void image_begin(struct image *image)
 {
 	const struct front front = {
@@ -33,6 +38,13 @@ void image_begin(struct image *image)
 	memset(image->bytes, 0, sizeof(image->bytes));
 	memcpy(image->bytes, &front, sizeof(front));
 	image->size = sizeof(front);
+}
+
+void image_begin_arm64(struct image *image)
+{
+	image_begin(image);
+	((struct front *)image->bytes)->ehdr.e_machine = EM_AARCH64;
+	CIE(image, "zR", DW_CFA_def_cfa, 31, 0);
 }
 
 void image_raw(struct image *image, const void *bytes, size_t nr)
@@ -61,7 +73,7 @@ void image_cie(struct image *image, const char *letters, const uint8_t *program,
 	add_u32(image, 0);
 	image_raw(image, BYTES(1));
 	image_raw(image, letters, strlen(letters) + 1);
-	image_raw(image, BYTES(1, 0x78, 16));
+	image_raw(image, BYTES(1, 0x78, image_is_arm64(image) ? 30 : 16));
 	if (*letters == 'z')
 		image_raw(image, BYTES(1, RELATIVE));
 	image_raw(image, program, nr);

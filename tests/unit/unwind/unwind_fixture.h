@@ -22,13 +22,14 @@ struct image {
 };
 
 void image_begin(struct image *image);
+void image_begin_arm64(struct image *image); /* with the CIE that compilers write: first the CFA is sp */
 
 /* Instructions as bytes: CIE(image, "zR", DW_CFA_def_cfa, 7, 8, …). */
 #define BYTES(...) (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ })
 #define CIE(image, letters, ...) image_cie(image, letters, BYTES(__VA_ARGS__))
 #define FDE(image, start, size, ...) image_fde(image, start, size, BYTES(__VA_ARGS__))
 
-/* code_align 1, data_align -8, return address in 16, addresses relative and of 4 bytes. */
+/* code_align 1, data_align -8, return address in 16 (arm64: 30), addresses relative and of 4 bytes. */
 void image_cie(struct image *image, const char *letters, const uint8_t *program, size_t nr);
 void image_fde(struct image *image, uint32_t start, uint32_t size, const uint8_t *program, size_t nr);
 

@@ -175,7 +175,7 @@ static Elf64_Phdr *segments(void)
 Test(unwind_hostile, objects_of_other_kinds_are_refused)
 {
 	FDE(&image, 0x1000, 0x10, 0);
-	header()->e_machine = EM_AARCH64;
+	header()->e_machine = EM_PPC64;
 	image_refused(&image, -ENOTSUP);
 	header()->e_machine = EM_X86_64;
 	header()->e_type = ET_REL;

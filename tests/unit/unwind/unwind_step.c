@@ -109,6 +109,68 @@ Test(unwind_step, leaves_a_signal_handler)
 	cr_expect_eq(unwind_rule_address(&frame), 0x405677, "it called from before");
 }
 
+#define SIGNED (0x2aULL << 48)
+
+Test(unwind_step, finds_a_return_address_that_a_function_saved_with_the_frame_pointer)
+{
+	memory.word[3] |= SIGNED;
+	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_SP, .cfa_off = 48, .fp_kind = UNWIND_FP_AT_CFA, .fp_off = -32,
+			  .return_kind = UNWIND_RETURN_ABOVE_FP),
+		     UNWIND_GOES_ON);
+	expect_frame(0x300, STACK + 48, 0x200);
+	begin();
+	frame.is_fp_lost = 1;
+	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_SP, .cfa_off = 48, .fp_kind = UNWIND_FP_AT_FP,
+			  .return_kind = UNWIND_RETURN_ABOVE_FP),
+		     UNWIND_NO_FP);
+}
+
+Test(unwind_step, finds_a_return_address_that_a_function_saved_alone)
+{
+	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_SP, .cfa_off = 48, .fp_off = -32, .return_kind = UNWIND_RETURN_AT_CFA),
+		     UNWIND_GOES_ON);
+	expect_frame(0x200, STACK + 48, STACK + 0x40);
+	cr_expect_eq(frame.is_fp_lost, 0);
+	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_SP, .cfa_off = 48, .fp_kind = UNWIND_FP_LOST, .fp_off = -8,
+			  .return_kind = UNWIND_RETURN_AT_CFA),
+		     UNWIND_GOES_ON);
+	cr_expect_eq(frame.is_fp_lost, 1);
+	cr_expect_eq(frame.fp, STACK + 0x40);
+}
+
+Test(unwind_step, takes_the_link_register_once)
+{
+	const struct unwind_rule leaf = { .cfa_kind = UNWIND_CFA_SP, .return_kind = UNWIND_RETURN_IN_LINK };
+
+	frame.link = 0x404040 | SIGNED;
+	cr_expect_eq(unwind_step(leaf, &frame, &memory), UNWIND_GOES_ON);
+	expect_frame(0x404040, STACK, STACK + 0x40);
+	cr_expect_eq(unwind_step(leaf, &frame, &memory), UNWIND_NO_FP, "only the innermost frame has it");
+	begin();
+	frame.link = 0x404040;
+	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_SP, .cfa_off = -8, .return_kind = UNWIND_RETURN_IN_LINK), UNWIND_BACKWARDS);
+	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_SP, .fp_off = -8, .return_kind = UNWIND_RETURN_AT_CFA), UNWIND_BACKWARDS);
+}
+
+Test(unwind_step, takes_the_link_register_of_interrupted_code)
+{
+	memory.word[16] = 0x404040 | SIGNED;
+	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_SIGNAL, .cfa_off = 160, .fp_off = 120, .return_kind = UNWIND_RETURN_ABOVE_FP),
+		     UNWIND_GOES_ON);
+	cr_expect_eq(frame.link, 0x404040);
+	cr_expect_eq(frame.is_exact, 1);
+}
+
+Test(unwind_step, needs_no_stack_pointer_where_the_frame_pointer_says_it)
+{
+	frame.is_sp_lost = 1;
+	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_SP, .cfa_off = 32), UNWIND_NO_RULE);
+	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_SP_DEREF, .cfa_off = 32), UNWIND_NO_RULE);
+	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_FP, .cfa_off = 16), UNWIND_GOES_ON);
+	cr_expect_eq(frame.is_sp_lost, 0);
+	expect_frame(0x900, STACK + 0x50, STACK + 0x40);
+}
+
 /* From a stack to another one, which lies in words 20 to 30. */
 static void begin_switch(void)
 {
