@@ -17,6 +17,8 @@ from .processes import (ALLOCSNAP, OURS, Process, Recording, Workload, children_
                         is_running, link_holder_of, pending_signals, reader_of, signal_masks, snapshots_below)
 from .suite import alone, core, for_each, must_be_alone, rows, runs_core, smoke
 
+MULTIARCH = f"{os.uname().machine}-linux-gnu"  # Debian's name of this machine, in paths
+
 # The suite passes in all modes; the environment chooses, as for allocsnap itself.
 BY_FRAME_POINTERS = os.environ.get("ALLOCSNAP_UNWIND") == "fp"
 NO_RETURNS = "ALLOCSNAP_NO_UPROBE_RETURN" in os.environ

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """An initramfs: programs of this machine with their libraries, and files of this tree, in the kernel's cpio format."""
+import glob
 import os
 import pathlib
 import re
@@ -14,33 +15,42 @@ GUEST_ROOT = "/allocsnap"
 PROGRAMS = ("bash", "sh", "env", "sleep", "true", "false", "cat", "cp", "rm", "ln", "ls", "mkdir", "mv", "chmod",
             "touch", "stty", "sync", "timeout", "setsid", "stdbuf", "prlimit", "mount", "umount", "unshare", "nsenter",
             "setpriv", "ip", "dmesg", "sqlite3", "jq", "git", "redis-server", "redis-benchmark", "redis-cli", "objcopy",
-            "strip", "readelf", "nm", "apparmor_parser")
+            "strip", "readelf", "nm", "grep", "uname", "apparmor_parser")
 # libgcc_s is opened when a thread ends.
-OTHERS = ("/bin/sh", "/usr/bin/python3", os.path.dirname(os.__file__), "/usr/lib/x86_64-linux-gnu/libgcc_s.so.1",
+OTHERS = ("/bin/sh", "/usr/bin/python3", "/usr/lib/python3.*", "/lib/*-linux-gnu/libgcc_s.so.1",
+          *(f"/usr/lib/*-linux-gnu/lib{name}.so.*" for name in ("jemalloc", "tcmalloc_minimal", "mimalloc")),
           "/etc/passwd", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf")
 LEFT_OUT = re.compile(r"__pycache__|test|idlelib|ensurepip|lib2to3|config-3.*")  # of Python
 TREE = ("tests/harness", "tests/live", "tests/workloads", "tests/ledger", "include", "VERSION")
+FOLDERS_OF_PROGRAMS = "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"
 FOLDERS = {"/dev", "/proc", "/sys", "/tmp", "/run"}
 
 
 class Image:
     """The files, by their path in the guest. A path below a link is the path that the link leads to."""
 
-    def __init__(self):
+    def __init__(self, root=""):
+        """root: the folder of a system whose programs and libraries the guest has; this machine's otherwise."""
+        self.root = str(root)
         self.files = {}  # path in the guest: path here
 
+    def which(self, program):
+        """Its path in the system, or None."""
+        return shutil.which(program, path=os.pathsep.join(self.root + folder for folder in FOLDERS_OF_PROGRAMS))
+
     def add(self, path, guest=None):
-        """A file, a link and what it leads to, or a folder with all that is in it."""
+        """A file, a link and what it leads to, or a folder with all that is in it. Without `guest` it is one of the system."""
         path = os.path.abspath(path)
         if not guest:
             self.add_links_above(path)
             path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-        guest = guest or path
+        guest = guest or path[len(self.root):]
         if guest in self.files:
             return
         self.files[guest] = path
         if os.path.islink(path):
-            self.add(os.path.join(os.path.dirname(path), os.readlink(path)))
+            target = os.readlink(path)
+            self.add(self.root + target if target.startswith("/") else os.path.join(os.path.dirname(path), target))
         elif os.path.isdir(path):
             for name in sorted(name for name in os.listdir(path) if not LEFT_OUT.fullmatch(name)):
                 self.add(os.path.join(path, name), os.path.join(guest, name))
@@ -50,15 +60,22 @@ class Image:
     def add_links_above(self, path):
         """/lib is a link to usr/lib, for instance."""
         above = os.path.dirname(path)
-        while above != "/":
+        while above != (self.root or "/"):
             if os.path.islink(above):
-                self.files.setdefault(above, above)
+                self.files.setdefault(above[len(self.root):], above)
             above = os.path.dirname(above)
 
     def add_libraries(self, path):
-        done = subprocess.run(["ldd", path], capture_output=True, text=True, check=False)
-        for library in re.findall(r"(/\S+) \(0x", done.stdout):
-            self.add(library)
+        """ldd asks the loader, which does not run another machine's files."""
+        argv = ["readelf", "-ldW", path] if self.root else ["ldd", path]
+        text = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+        for library in re.findall(r"(/\S+) \(0x|interpreter: (/[^]]+)", text):
+            self.add(self.root + "".join(library))
+        for name in re.findall(r"\(NEEDED\).*\[(.*)\]", text):
+            for library in pathlib.Path(self.root).glob(f"usr/lib/*-linux-gnu/{name}"):
+                self.add(library)
+            for library in pathlib.Path(self.root).glob(f"lib/*-linux-gnu/{name}"):
+                self.add(library)
 
     def write(self, path):
         """Folders come before what is in them."""
@@ -90,14 +107,15 @@ def write_entry(out, guest, mode, data):
     out.write(data + b"\0" * (-len(data) % 4))
 
 
-def make_image(path, allocsnap, out):
+def make_image(path, allocsnap, out, root=""):
     """An image of the live tests. out: the folder with the programs that they record."""
-    image = Image()
-    for program in map(shutil.which, PROGRAMS):
+    image = Image(root)
+    for program in map(image.which, PROGRAMS):
         if program:
             image.add(program)
     for name in OTHERS:
-        image.add(name)
+        for found in glob.glob(image.root + name):
+            image.add(found)
     for name in TREE:
         image.add(ROOT / name, f"{GUEST_ROOT}/{name}")
     for name in ("workloads", "ledger"):

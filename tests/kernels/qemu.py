@@ -33,6 +33,10 @@ AMD64 = Machine("amd64", ("qemu-system-x86_64", "-M", "pc", "-cpu", "max,la57=of
 # QEMU 7.2 does cmpxchg16b wrong. Kernels from 6.19 on have no storage of tasks without it, but do well with it.
 AMD64_BEFORE_6_19 = AMD64._replace(argv=(*AMD64.argv[:-1], "max,la57=off,cx16=off"))
 
+# With the CPU that can sign pointers; what that costs in QEMU with the architecture's own cipher is not worth it.
+ARM64 = Machine("arm64", ("qemu-system-aarch64", "-M", "virt,gic-version=3", "-cpu", "max,pauth-impdef=on"), "ttyAMA0", "ttyS0",
+                "pci-serial", "")
+
 ARGV = ("-accel", "tcg", "-smp", "1", "-m", "3072", "-nodefaults", "-no-user-config", "-display", "none", "-monitor",
         "none", "-no-reboot")
 COMMAND_LINE = "quiet panic=-1 oops=panic random.trust_cpu=on"

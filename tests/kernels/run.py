@@ -9,17 +9,28 @@ Environment: ALLOCSNAP; OUT, the folder that has workloads and ledger; KERNELS, 
 (1800), how long each boot has.
 """
 import os
+import pathlib
 import re
 import sys
 import tempfile
 import typing
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../machines"))
+import arm64
 import image
 import qemu
 import suites
 
 SECONDS = int(os.environ.get("KERNELS_SECONDS", "1800"))
+
+
+def system_of(machine):
+    """What a guest of this machine has: (root folder, allocsnap, the folder with workloads and ledger)."""
+    if machine is not qemu.ARM64:
+        return "", os.environ["ALLOCSNAP"], os.environ["OUT"]
+    arm64.build("all", "workloads-anywhere")
+    return arm64.system(), arm64.OUT / "allocsnap", arm64.OUT
 
 
 class Boot(typing.NamedTuple):
@@ -34,12 +45,14 @@ BOOTS = {
     "6.12": Boot(qemu.AMD64_BEFORE_6_19, "6.12"),
     "newest": Boot(qemu.AMD64, "newest"),
     "newest-preempt": Boot(qemu.AMD64, "newest", "preempt=full"),
+    "arm64-6.12": Boot(qemu.ARM64, "6.12"),
+    "arm64-newest": Boot(qemu.ARM64, "newest"),
     "6.12-lockdown": Boot(qemu.AMD64_BEFORE_6_19, "6.12", "lockdown=confidentiality", ("test_doctor_names_lockdown",)),
     "6.12-apparmor": Boot(qemu.AMD64_BEFORE_6_19, "6.12", "security=apparmor", ("test_doctor_names_a_security_label",)),
 }
 
 
-def run(name, initramfs, arguments):
+def run(name, folder, arguments):
     """(passed, failed, skipped) of a boot."""
     chosen = BOOTS[name]
     try:
@@ -47,6 +60,10 @@ def run(name, initramfs, arguments):
     except suites.Missing as why:
         print(f"skip {name}: because {why}", flush=True)
         return 0, 0, 1
+    initramfs = pathlib.Path(folder) / chosen.machine.architecture
+    if not initramfs.exists():
+        root, allocsnap, out = system_of(chosen.machine)
+        image.make_image(initramfs, allocsnap, out, root)
     print(f"== {name}: {kernel.name} {chosen.words}", flush=True)
     words = f"{chosen.words} tests={','.join(chosen.tests or arguments)}"
     text = qemu.boot(chosen.machine, kernel, initramfs, words, SECONDS)
@@ -65,9 +82,8 @@ def main():
     if "-l" in words:
         print(*names, sep="\n")
         return 0
-    with tempfile.NamedTemporaryFile() as initramfs:
-        image.make_image(initramfs.name, os.environ["ALLOCSNAP"], os.environ["OUT"])
-        counts = [run(name, initramfs.name, arguments) for name in names]
+    with tempfile.TemporaryDirectory() as folder:
+        counts = [run(name, folder, arguments) for name in names]
     passed, failed, skipped = map(sum, zip(*counts))
     print(f"kernels: {passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0

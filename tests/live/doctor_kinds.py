@@ -8,9 +8,9 @@ import re
 import shutil
 import subprocess
 
-from harness import PATH, Skip, check, tool, wait_for
+from harness import MULTIARCH, PATH, Skip, check, tool, wait_for
 
-LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
+LIBRARIES = pathlib.Path(f"/usr/lib/{MULTIARCH}")
 
 WAITS = """
 #include <stdlib.h>
@@ -86,13 +86,17 @@ def compiled(bench, name, *options, compiler="gcc", source=WAITS):
     return path
 
 
+# Numbers of read(), also of a 32-bit program, and of calls that wait for many.
+READ, WAIT_FOR_MANY = {"x86_64": (("0", "3"), ("232", "281")), "aarch64": (("63",), ("22",))}[os.uname().machine]
+
+
 def waits_for_input(pid):
     """Whether a thread of it is in read(0, …), or in a call that waits for many."""
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         words = [""]
         with contextlib.suppress(OSError):  # a thread that has ended
             words = (task / "syscall").read_text().split()
-        if words[0] in ("0", "3") and words[1] == "0x0" or words[0] in ("232", "281"):
+        if words[0] in READ and words[1] == "0x0" or words[0] in WAIT_FOR_MANY:
             return True
     return False
 

@@ -9,7 +9,7 @@ from harness import (ALLOCSNAP, NEVER, NO_LINKS, UNWINDING, Workload, check, che
 from ledger import Recorded
 from test_known import check_rows, check_totals, expected_rows
 
-LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+LIBRARIES = f"/usr/lib/{harness.MULTIARCH}"
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads/allocators.c")
 FLAGS = ["-g", "-O1", "-fno-omit-frame-pointer", "-fno-inline", "-fno-optimize-sibling-calls", "-pthread"]
 TOTALS = ("allocations", "allocated_bytes", "frees", "freed_bytes", "failed_calls", "unknown_frees")

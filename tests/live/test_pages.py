@@ -283,7 +283,7 @@ def test_record_by_pid_has_the_pages_of_what_nothing_else_sees(bench):
 @harness.alone
 def test_pages_end_when_something_else_sees_the_process(bench):
     """The program loads a library with a heap: what was recorded so far is forgotten, and pages and blocks never add up."""
-    program = bench.start([stripped_own_pages(bench), os.path.realpath("/lib/x86_64-linux-gnu/libc.so.6")], kind=Workload).ready()
+    program = bench.start([stripped_own_pages(bench), os.path.realpath(f"/lib/{harness.MULTIARCH}/libc.so.6")], kind=Workload).ready()
     recorder, folder = start_record(bench, "--comm", "own_pages")
     wait_for(lambda: metadata_of(bench, folder, program.pid, "domains") == "pages", "its pages")
     check(program.line(), "its library")

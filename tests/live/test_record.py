@@ -74,7 +74,7 @@ class World:
         self.bench = bench
         self.libraries = bench.path("lib")
         os.mkdir(self.libraries)
-        shutil.copy("/lib/x86_64-linux-gnu/libc.so.6", self.libraries)
+        shutil.copy(f"/lib/{harness.MULTIARCH}/libc.so.6", self.libraries)
         self.environment = dict(os.environ, LD_LIBRARY_PATH=self.libraries)
 
     def program(self, name):
@@ -604,7 +604,7 @@ def test_record_is_complete_for_a_new_process_selected_by_comm(bench):
     recorder = World(bench).record("--comm", "first-of-all")
     process = begin(bench, build(bench, "first-of-all"))
     check_whole(bench, recorder, [process])
-    check_equal(probed_from_the_start(recorder), {os.path.realpath("/lib/x86_64-linux-gnu/libc.so.6")}, "files")
+    check_equal(probed_from_the_start(recorder), {os.path.realpath(f"/lib/{harness.MULTIARCH}/libc.so.6")}, "files")
     recorder.end()
 
 

@@ -34,7 +34,7 @@ def test_run_records_from_the_first_allocation(bench):
         check_equal(shown["metadata"]["end"], "exited 0", "its end")
 
 
-JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+JEMALLOC = f"/usr/lib/{harness.MULTIARCH}/libjemalloc.so.2"
 
 
 @harness.core

@@ -224,7 +224,7 @@ def kept(bench, path):
 
 
 def installed(library):
-    path = f"/usr/lib/x86_64-linux-gnu/{library}"
+    path = f"/usr/lib/{harness.MULTIARCH}/{library}"
     if not os.path.exists(path):
         raise Skip(f"{path} is not installed")
     return path

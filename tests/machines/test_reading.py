@@ -8,12 +8,11 @@ import re
 import subprocess
 import tempfile
 
+import arm64
 from harness import check, check_equal
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MACHINES = pathlib.Path(os.environ["MACHINES"])
-LIBRARIES = ("libc6-dev", "libelf-dev", "libdw-dev", "libcapstone-dev", "libjansson-dev", "libzstd-dev", "zlib1g-dev",
-             "libsqlite3-dev", "libncurses-dev", "libiberty-dev", "libxxhash-dev", "libcurl4-openssl-dev")
 ABSENT = "attach", "run", "record", "doctor", "census", "eject"
 REFUSAL = "this program only reads snapshots"
 
@@ -29,31 +28,21 @@ def run(*argv, status=0, **options):
     return done
 
 
-def make(*words):
-    """A make of its own: nothing of the make around it."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    run("make", "-C", str(ROOT), f"-j{os.cpu_count()}", *words, "all", env=environment)
-
-
 @functools.cache
 def reading():
     """A tool that is not there must not be missed."""
-    make("READS_ONLY=1", "CLANG=false", "BPFTOOL=false", "STRIP=false")
+    arm64.make("READS_ONLY=1", "CLANG=false", "BPFTOOL=false", "STRIP=false", "all")
     return ROOT / ".output/reading/allocsnap"
 
 
 @functools.cache
 def reading_on_arm64():
     """A command that runs it here."""
-    root, folder = MACHINES / "arm64-root", MACHINES / "arm64"
-    if not (root / "usr/include").is_dir():
-        root.mkdir(parents=True, exist_ok=True)
-        run("mmdebstrap", "--architectures=arm64", "--variant=extract", f"--include={','.join(LIBRARIES)}",
-            "--aptopt=Acquire::Check-Valid-Until \"false\"", "bookworm", str(root))
-    make("ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-", f"SYSROOT={root}")
-    folder.mkdir(exist_ok=True)
+    arm64.build("READS_ONLY=1", "all")
+    folder = MACHINES / "arm64"
+    folder.mkdir(parents=True, exist_ok=True)
     command = folder / "allocsnap"
-    command.write_text(f'#!/bin/sh\nexec qemu-aarch64-static -L {root} {ROOT}/.output/arm64/allocsnap "$@"\n', encoding="ascii")
+    command.write_text(f'#!/bin/sh\nexec qemu-aarch64-static -L {arm64.system()} {arm64.OUT}/reading/allocsnap "$@"\n', encoding="ascii")
     command.chmod(0o755)
     return command
 
