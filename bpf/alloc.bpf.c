@@ -34,6 +34,19 @@ __u64 tracebacks_held = 0;
 __u64 tables_wanted = 0;
 __u32 followed_sites[FOLLOWED_SITES] = {};
 
+/*
+ * From Linux 6.13 on a program of uprobes has a stack for each CPU (bpf_enable_priv_stack() in kernel/bpf/verifier.c), although
+ * another thread may preempt it and run it, too. A program with a tail call has its thread's stack. Nothing reaches the
+ * call, and the verifier removes it.
+ */
+const volatile __u64 has_tail_call = 0;
+
+#define ON_STACK_OF_THREAD() \
+	do { \
+		if (has_tail_call) \
+			bpf_tail_call(ctx, NULL, 0); \
+	} while (0)
+
 /* Arguments by position. The comments in enum call_shape have their order. */
 #define ARG1 PT_REGS_PARM1(ctx)
 #define ARG2 PT_REGS_PARM2(ctx)
@@ -197,6 +210,7 @@ int BPF_KPROBE(enter_call)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct thread *thread;
 
+	ON_STACK_OF_THREAD();
 	if (!begin_entry(ctx, cookie, &thread))
 		return 0;
 	if (shape_is_free(COOKIE_SHAPE(cookie)))
@@ -214,6 +228,7 @@ int BPF_KPROBE(take_report)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct thread *thread;
 
+	ON_STACK_OF_THREAD();
 	if (!begin_entry(ctx, cookie, &thread))
 		return 0;
 	if (shape_is_sampler(COOKIE_SHAPE(cookie)))
@@ -229,6 +244,7 @@ int BPF_KPROBE(leave_call)
 {
 	struct thread *thread = current_thread();
 
+	ON_STACK_OF_THREAD();
 	cost_begin(thread);
 	record_call_return(ctx, thread, bpf_get_attach_cookie(ctx));
 	cost_end(thread, TRAP_RETURN);
@@ -245,6 +261,7 @@ int BPF_KPROBE(leave_by_ret)
 	__u64 argument = ARG1, returned = PT_REGS_RC(ctx), cookie = bpf_get_attach_cookie(ctx);
 	struct thread *thread = current_thread();
 
+	ON_STACK_OF_THREAD();
 	barrier_var(argument); /* otherwise clang computes an address in ctx, which BPF does not allow */
 	barrier_var(returned);
 	if (!link_counts(thread, cookie))
@@ -271,6 +288,7 @@ int BPF_KPROBE(session_call)
 	struct thread *thread = own_thread(&is_bystander);
 	int stays = 0;
 
+	ON_STACK_OF_THREAD();
 	if (is_bystander) {
 		count_bystander(trap_at_entry(cookie), 1);
 		return 1; /* do not hijack its return address */
@@ -308,6 +326,7 @@ int BPF_KPROBE(python_place)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct thread *thread;
 
+	ON_STACK_OF_THREAD();
 	if (!begin_own_entry(cookie, &thread))
 		return 0;
 	enter_python(ctx, thread, cookie);
@@ -337,6 +356,7 @@ int BPF_KPROBE(python_heap)
 	struct thread *thread = own_thread(&is_bystander);
 	int stays = 0;
 
+	ON_STACK_OF_THREAD();
 	if (is_bystander) {
 		count_bystander(trap_at_entry(cookie), 1);
 		return 1;

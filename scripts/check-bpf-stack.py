@@ -3,7 +3,8 @@
 """check-bpf-stack.py OBJECT: the deepest chains of calls in BPF programs, in bytes of stack.
 
 All functions of a chain share 512 bytes, and a chain has at most 8 of them. From kernel 6.13 on each function may have
-a stack of its own, so a new kernel loads what an older one refuses. Fails if a chain is above a limit.
+a stack of its own, so a new kernel loads what an older one refuses. Fails if a chain is above a limit, or if a program
+of uprobes has no tail call (ON_STACK_OF_THREAD).
 """
 import struct
 import sys
@@ -16,6 +17,8 @@ LOADS, STORES = (1,), (2, 3)  # classes of instructions that reach memory
 SECTION, FUNCTION = 3, 2      # types of symbols
 EXECUTABLE = 4
 SYMTAB, REL = 2, 9            # types of sections
+OF_UPROBES = "uprobe", "uretprobe"
+TAIL_CALL = 12                # the kernel's function
 
 
 class Object:
@@ -25,9 +28,10 @@ class Object:
         with open(path, "rb") as file:
             self.data = file.read()
         offset, = struct.unpack_from("<Q", self.data, 40)
-        size, number, _ = struct.unpack_from("<HHH", self.data, 58)
+        size, number, names = struct.unpack_from("<HHH", self.data, 58)
         self.sections = [struct.unpack_from("<IIQQQQIIQQ", self.data, offset + size * i) for i in range(number)]
         table = next(section for section in self.sections if section[1] == SYMTAB)
+        self.section_names = [self.text(self.sections[names][4] + section[0]) for section in self.sections]
         self.names = self.sections[table[6]][4]
         self.symbols = list(struct.iter_unpack("<IBBHQQ", self.data[table[4]:table[4] + table[5]]))
         self.functions = {(symbol[3], symbol[4]): (self.name(symbol[0]), symbol[5]) for symbol in self.symbols
@@ -37,9 +41,11 @@ class Object:
             if section[1] == REL and self.sections[section[7]][2] & EXECUTABLE:
                 self.read_relocations(section)
 
-    def name(self, at):
-        at += self.names
+    def text(self, at):
         return self.data[at:self.data.index(b"\0", at)].decode()
+
+    def name(self, at):
+        return self.text(self.names + at)
 
     def read_relocations(self, section):
         for at, info in struct.iter_unpack("<QQ", self.data[section[4]:section[4] + section[5]]):
@@ -72,6 +78,11 @@ class Object:
                 calls.add((section, target + immediate))
         return depth, calls
 
+    def is_on_stack_of_cpu(self, place):
+        """Whether threads that preempt each other may share its stack."""
+        return self.section_names[place[0]] in OF_UPROBES and \
+            not any((code, source, immediate) == (CALL, 0, TAIL_CALL) for _, code, _, source, _, immediate in self.instructions(place))
+
 
 def chain_bytes(chain):
     return sum(own for own, _ in chain)
@@ -95,6 +106,9 @@ def main():
         failed |= is_above
         if at < 3 or is_above:
             print(f"{chain_bytes(chain):7d}", *(f"{program.functions[place][0]}:{own}" for own, place in chain))
+    for place in filter(program.is_on_stack_of_cpu, program.functions):
+        print(f"{program.functions[place][0]} has no tail call: threads would share its stack")
+        failed = 1
     return failed
 
 

@@ -87,6 +87,7 @@ long bpf_probe_read_user(void *to, __u32 bytes, const void *from);
 long bpf_probe_read_kernel(void *to, __u32 bytes, const void *from);
 long bpf_probe_read_kernel_str(void *to, __u32 bytes, const void *from);
 long bpf_loop(__u32 nr, long (*callback)(__u32, void *), void *data, __u64 flags);
+#define bpf_tail_call(ctx, map, index) ((void)(ctx)) /* no program does it */
 long bpf_find_vma(struct task_struct *task, __u64 address,
 		  long (*callback)(struct task_struct *, struct vm_area_struct *, void *),
 		  void *data, __u64 flags);
