@@ -15,7 +15,7 @@ GUEST_ROOT = "/allocsnap"
 PROGRAMS = ("bash", "sh", "env", "sleep", "true", "false", "cat", "cp", "rm", "ln", "ls", "mkdir", "mv", "chmod",
             "touch", "stty", "sync", "timeout", "setsid", "stdbuf", "prlimit", "mount", "umount", "unshare", "nsenter",
             "setpriv", "ip", "dmesg", "sqlite3", "jq", "git", "redis-server", "redis-benchmark", "redis-cli", "objcopy",
-            "strip", "readelf", "nm", "grep", "uname", "apparmor_parser")
+            "strip", "readelf", "nm", "grep", "uname", "sort", "apparmor_parser", "bpftool")
 # libgcc_s is opened when a thread ends.
 OTHERS = ("/bin/sh", "/usr/bin/python3", "/usr/lib/python3.*", "/lib/*-linux-gnu/libgcc_s.so.1",
           *(f"/usr/lib/*-linux-gnu/lib{name}.so.*" for name in ("jemalloc", "tcmalloc_minimal", "mimalloc")),

@@ -74,6 +74,15 @@ def run(name, folder, arguments):
     return tuple(map(int, count.groups())) if count else (0, 1, 0)
 
 
+def tell(counts):
+    """The sum, in the words of a suite. counts: of each boot."""
+    for name, (passed, failed, skipped) in counts.items():
+        print(f"{name:<16}{passed} passed, {failed} failed, {skipped} skipped")
+    passed, failed, skipped = map(sum, zip(*counts.values()))
+    print(f"kernels: {passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
 def main():
     words = [*sys.argv[1:], "--"]
     arguments = words[words.index("--") + 1:-1] or ["--smoke"]
@@ -83,10 +92,7 @@ def main():
         print(*names, sep="\n")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        counts = [run(name, folder, arguments) for name in names]
-    passed, failed, skipped = map(sum, zip(*counts))
-    print(f"kernels: {passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+        return tell({name: run(name, folder, arguments) for name in names})
 
 
 if __name__ == "__main__":
