@@ -554,7 +554,9 @@ struct mapping_events *mapping_events__open(struct reason *why)
 	if (!err)
 		return events;
 	mapping_events__close(events);
-	reason_set(why, err, "cannot watch what processes map: %s", strerror(-err));
+	reason_set(why, err, "cannot watch what processes map: %s%s", strerror(-err), err == -EACCES ?
+		   " (where kernel.perf_event_paranoid is above 2, as on Debian, CAP_PERFMON is not enough: sysctl kernel.perf_event_paranoid=2)" :
+		   "");
 	errno = -err;
 	return NULL;
 }

@@ -19,6 +19,7 @@
 #include "collect/diagnosis/diagnosis.h"
 #include "collect/recording/load.h"
 #include "collect/sources/page_events.h"
+#include "process/mapping_events.h"
 #include "process/proc.h"
 #include "collect/probe/feature_probes.h"
 
@@ -217,17 +218,29 @@ static enum check_state check_cap_sys_resource(struct check *check)
 			    "missing: too few files may be open; mapped files beyond the limit have no names");
 }
 
+static bool may_watch_mappings(void)
+{
+	struct reason why = {};
+	struct mapping_events *events = mapping_events__open(&why);
+
+	mapping_events__close(events);
+	return events;
+}
+
+/* Tried: Debian's kernels have a level 3, by default, that asks for CAP_SYS_ADMIN. */
 static enum check_state check_paranoid(struct check *check)
 {
 	char *text = proc_text(0, "sys/kernel/perf_event_paranoid");
 	int level = text ? atoi(text) : 0;
+	bool is_allowed = has_capability(CAP_PERFMON) || has_capability(CAP_SYS_ADMIN);
+	bool is_good = is_allowed ? may_watch_mappings() : level < 0;
 
-	reason_set(&check->found, 0, "%s%s", text && *text ? text : "not readable",
-		   has_capability(CAP_PERFMON) || has_capability(CAP_SYS_ADMIN) ?
-			   ": does not matter with CAP_PERFMON" : ": forbids probes without CAP_PERFMON");
+	reason_set(&check->found, 0, "%s: %s", text && *text ? text : "not readable",
+		   !is_allowed ? "forbids probes without CAP_PERFMON" :
+		   is_good     ? "does not matter with CAP_PERFMON" :
+				 "asks for CAP_SYS_ADMIN, or for sysctl kernel.perf_event_paranoid=2");
 	free(text);
-	return has_capability(CAP_PERFMON) || has_capability(CAP_SYS_ADMIN) || level < 0 ?
-		       CHECK_GOOD : CHECK_BAD;
+	return is_good ? CHECK_GOOD : CHECK_BAD;
 }
 
 static enum check_state check_unprivileged_bpf(struct check *check)
