@@ -127,18 +127,31 @@ static __always_inline struct process *process_of_thread(struct thread *thread)
 }
 
 /*
+ * Before Linux 7.0 a thread gets no state while another one makes its own on the same CPU, and was preempted. The tries
+ * last until that one has run. Without memory they are in vain: after a few losses there are no more.
+ */
+#define THREAD_TRIES (1 << 18)
+#define THREAD_LOSSES 16
+
+static long thread_try_create(__u32 nr, void *data)
+{
+	return !!bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
+/*
  * The state of the running thread, made if its process has an account. NULL: no memory, or no account. The account is checked
  * first, so that a program for a process that is not recorded ends at once.
  */
 static __always_inline struct thread *own_thread(bool *ret_is_bystander)
 {
 	struct thread *thread = current_thread();
+	const struct process *process = thread ? NULL : own_process();
 
-	*ret_is_bystander = !thread && !own_process();
-	if (thread || *ret_is_bystander)
+	*ret_is_bystander = !thread && !process;
+	if (!process)
 		return thread;
-	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,
-				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+	bpf_loop(process->loss[LOSS_threads_dropped] < THREAD_LOSSES ? THREAD_TRIES : 1, thread_try_create, NULL, 0);
+	return current_thread();
 }
 
 /*

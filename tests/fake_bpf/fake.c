@@ -370,7 +370,9 @@ void *fake_storage_get(struct fake_map_def def, struct task_struct *task, void *
 	at = element_at(map, &task);
 	if (*at)
 		return (*at)->value;
-	if (flags != BPF_LOCAL_STORAGE_GET_F_CREATE || fake.out_of_memory)
+	if (flags != BPF_LOCAL_STORAGE_GET_F_CREATE)
+		return NULL;
+	if (fake.storage_tries++ < fake.storage_busy || fake.out_of_memory)
 		return NULL;
 	return element_new(map, at, &task, init)->value;
 }

@@ -50,6 +50,8 @@ struct fake_kernel {
 	void (*before_map)(const void *map); /* a program is about to look at it, or to change it */
 
 	bool out_of_memory; /* for new elements of maps and for the storage of new tasks */
+	__u64 storage_busy; /* so many tries to make the storage of a task fail */
+	__u64 storage_tries; /* how many there were */
 };
 extern struct fake_kernel fake;
 

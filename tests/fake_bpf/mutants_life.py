@@ -127,6 +127,10 @@ MUTANTS = {
         "account/calls.bpf.h", "\t\t\tfree_unthreaded(layer, pointer);\n", "\t\t\t;\n"),
     "threads: without memory posix_memalign frees": (
         "account/calls.bpf.h", "pointer && !is_stored(shape)", "pointer"),
+    "threads: one that is kept from its state tries once": (
+        "account/thread.bpf.h", "THREAD_LOSSES ? THREAD_TRIES : 1", "THREAD_LOSSES ? 1 : 1"),
+    "threads: without memory the tries go on": (
+        "account/thread.bpf.h", "THREAD_LOSSES ? THREAD_TRIES : 1", "THREAD_LOSSES ? THREAD_TRIES : 2"),
     "threads: no memory for one is not said": (
         "account/calls.bpf.h", "\t\tprocess_count_loss(process, thread ? LOSS_calls_declined : LOSS_threads_dropped);\n", ""),
     # children

@@ -52,6 +52,29 @@ ACCOUNT_TEST(accounting, a_lost_call_does_not_hide_deeper_calls)
 	expect_loss(calls_unreturned, 1);
 }
 
+ACCOUNT_TEST(accounting, a_thread_waits_while_another_one_makes_its_state)
+{
+	thread_run(thread_start(process, 101));
+	fake.storage_tries = 0;
+	fake.storage_busy = 100000;
+	user_malloc(24, 0x1000);
+	expect_live(0x1000, 24);
+	expect_loss(threads_dropped, 0);
+}
+
+ACCOUNT_TEST(accounting, threads_without_memory_stop_trying)
+{
+	thread_run(thread_start(process, 101));
+	fake.out_of_memory = true;
+	for (int i = 0; i < 16; i++)
+		enter(SHAPE_MALLOC, sp_at(1), 24);
+	fake.storage_tries = 0;
+	enter(SHAPE_MALLOC, sp_at(1), 24);
+	fake.out_of_memory = false;
+	cr_expect_eq(fake.storage_tries, 1);
+	expect_loss(threads_dropped, 17);
+}
+
 ACCOUNT_TEST(accounting, a_realloc_of_a_thread_without_state_frees_the_old_block)
 {
 	user_malloc(24, 0x1000);
