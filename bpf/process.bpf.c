@@ -187,6 +187,8 @@ static __always_inline void begin_first_image(struct process *process, const str
 const volatile struct rules rules = {};
 /* Without --follow-forks: tracepoints, not functions of the kernel, report when children leave the parent's memory. */
 const volatile bool sharers_by_tracepoints = false;
+/* Linux 6.16 moved the tracepoint of an exit to before the task loses its memory and its struct uprobe_task. */
+const volatile bool exits_untold = false;
 __u64 own_tgid = 0;
 __u64 own_root = 0, own_root_mount = 0;
 char own_cgroups_root[GROUP_PATH_BYTES] = {};
@@ -289,16 +291,6 @@ static __always_inline bool is_child_wanted(const struct process *parent, struct
 #define CLONE_VM 0x100
 #define CLONE_THREAD 0x10000
 
-struct trace_event_raw_sched_process_exit___in_memory {
-	bool group_dead;
-};
-
-/* Linux 6.16 moved this tracepoint to before the task loses its memory and its struct uprobe_task. */
-static __always_inline bool exit_is_in_memory(void)
-{
-	return bpf_core_field_exists(struct trace_event_raw_sched_process_exit___in_memory, group_dead);
-}
-
 /*
  * Runs in the parent, where children are not followed. A child in its memory hits its probes, but the kernel runs their
  * programs for the parent's own threads only.
@@ -311,7 +303,7 @@ int BPF_PROG(memory_shared, struct task_struct *child, __u64 flags)
 	if ((flags & (CLONE_VM | CLONE_THREAD)) != CLONE_VM)
 		return 0;
 	process = own_process();
-	if (process && (!sharers_by_tracepoints || exit_is_in_memory()))
+	if (process && !exits_untold)
 		__sync_fetch_and_add(&process->sharers, 1);
 	else if (process && !sharers_untold)
 		sharers_untold = 1;

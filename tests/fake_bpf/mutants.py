@@ -420,7 +420,7 @@ MUTANTS = {
     "shared: a child in memory of its own ends another's": (
         "process.bpf.c", " || BPF_CORE_READ(task, mm) != BPF_CORE_READ(parent, mm)", ""),
     "shared: a child that is not seen to leave is counted": (
-        "process.bpf.c", "if (process && (!sharers_by_tracepoints || exit_is_in_memory()))", "if (process)"),
+        "process.bpf.c", "if (process && !exits_untold)", "if (process)"),
     "shared: children outlive an exec of their parent": (
         "account/thread.bpf.h", "\tprocess->sharers = 0;\n", ""),
 }

@@ -11,9 +11,8 @@
 
 int memory_shared(unsigned long long *ctx), sharer_prepares_exec(void *ctx), sharer_exits(void *ctx);
 
-extern volatile bool sharers_by_tracepoints;
+extern volatile bool sharers_by_tracepoints, exits_untold;
 extern unsigned int sharers_untold;
-extern bool fake_lacks_fields;
 
 #define CLONE_VM 0x100
 #define CLONE_THREAD 0x10000
@@ -75,20 +74,16 @@ ACCOUNT_TEST(shared, child_that_ends_without_exec_is_settled)
 
 ACCOUNT_TEST(shared, child_is_not_counted_where_its_end_comes_too_late)
 {
-	sharers_by_tracepoints = fake_lacks_fields = true;
+	sharers_by_tracepoints = exits_untold = true;
 	begin_child(CLONE_VM);
-	fake_lacks_fields = false;
 	expect_sharers(0, 0);
 	expect_same(sharers_untold, 1, "untold");
 }
 
-ACCOUNT_TEST(shared, child_is_counted_where_functions_of_an_old_kernel_tell)
+ACCOUNT_TEST(shared, child_is_counted_where_functions_of_the_kernel_tell)
 {
-	struct target_thread *child;
+	struct target_thread *child = begin_child(CLONE_VM);
 
-	fake_lacks_fields = true;
-	child = begin_child(CLONE_VM);
-	fake_lacks_fields = false;
 	child->task.utask = &utask;
 	thread_run(child);
 	sharer_exits(NULL);

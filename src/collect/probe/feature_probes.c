@@ -400,11 +400,10 @@ int trial_nop5(void)
 
 #define URETPROBE 335 /* arch/x86/entry/syscalls/syscall_64.tbl */
 
-/* Whether the kernel has this function. True if that is not known. */
-static bool kernel_has(const char *function)
+bool kernel_has(const char *name, uint32_t kind)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
-	bool has = !btf || btf__find_by_name_kind(btf, function, BTF_KIND_FUNC) >= 0;
+	bool has = !btf || btf__find_by_name_kind(btf, name, kind) >= 0;
 
 	btf__free(btf);
 	return has;
@@ -417,5 +416,5 @@ int trial_return_call(void)
 
 	if (err != -EACCES)
 		return err;
-	return kernel_has("__x64_sys_uretprobe") ? -EFAULT : -ENOSYS;
+	return kernel_has("__x64_sys_uretprobe", BTF_KIND_FUNC) ? -EFAULT : -ENOSYS;
 }

@@ -41,6 +41,9 @@ int trial_filtered_call(long call);
  */
 int trial_return_call(void);
 
+/* Whether the kernel has a function or a type of this name (BTF_KIND_…). True if that is not known. */
+bool kernel_has(const char *name, uint32_t kind);
+
 /*
  * Tests whether the pid of a link means the process: -EXDEV if it means one thread. Starts a thread and joins it.
  */

@@ -2,6 +2,7 @@
 #include "collect/recording/load.h"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -261,6 +262,9 @@ static void choose_watch(struct allocsnap_bpf *bpf, const struct collector_optio
 	bpf_program__set_autoload(bpf->progs.sharer_execs, has_sharers && fentry);
 	bpf_program__set_autoload(bpf->progs.sharer_exits, has_sharers && fentry);
 	bpf->rodata->sharers_by_tracepoints = has_sharers && !fentry;
+	/* Asked here, because libbpf looks for a type that is not in the kernel in its modules, too, which takes CAP_SYS_ADMIN. */
+	bpf->rodata->exits_untold = has_sharers && !fentry &&
+				    !kernel_has("trace_event_raw_sched_process_exit", BTF_KIND_STRUCT);
 	bpf_program__set_autoload(bpf->progs.sharer_prepares_exec, has_sharers && !fentry);
 }
 
@@ -272,7 +276,7 @@ static int attach_life_program(struct bpf_program *program, struct bpf_link **re
 	return *ret_link ? 0 : -errno;
 }
 
-/* Kernels before Linux 6.10 lack the tracepoint before an exec. memory_shared counts no child there (exit_is_in_memory()). */
+/* Kernels before Linux 6.10 lack the tracepoint before an exec. memory_shared counts no child there (exits_untold). */
 static int attach_sharers(struct allocsnap_bpf *bpf)
 {
 	int err = attach_life_program(bpf->progs.sharer_prepares_exec, &bpf->links.sharer_prepares_exec);
