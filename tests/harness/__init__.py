@@ -12,7 +12,8 @@ from .bench import NEVER, WORKLOADS, Bench
 from .checks import (PATH, PATIENCE, Failure, Law, Skip, check, check_equal, check_sanitizer, check_status, tool,
                      wait_for)
 from .kernel import (bpf_ids, bpf_ids_in_kernel, breakpoints_of, changed_code, changed_places, check_unchanged,
-                     executable_mappings, fdinfo, kill_and_check, private_mounts, strangers_probes, uprobe_events)
+                     executable_mappings, fdinfo, kill_and_check, preempts_itself, private_mounts, strangers_probes,
+                     uprobe_events)
 from .processes import (ALLOCSNAP, OURS, Process, Recording, Workload, children_of, cpu_seconds, folder_of_run,
                         is_running, link_holder_of, pending_signals, reader_of, signal_masks, snapshots_below)
 from .suite import alone, core, for_each, must_be_alone, rows, runs_core, smoke
@@ -54,11 +55,14 @@ UNWINDING = {"tracebacks_" + name for name in (
     "no_table", "no_code", "busy")}
 
 
+# These count events of any process: builds beside the tests can be too many for the kernel's rings, and a kernel that
+# preempts a program skips its other runs on that CPU.
+OF_ANY_PROCESS = {"mappings_missed"} | ({"process_events_missed"} if preempts_itself() else set())
+
+
 def losses_of(shown, ignored=()):
-    """The losses in a snapshot. mappings_missed counts events of any process: builds beside the tests can be too many
-    for the kernel's rings."""
-    return {name: n for name, n in shown["losses"].items()
-            if n and name != "mappings_missed" and name not in ignored}
+    """The losses in a snapshot."""
+    return {name: n for name, n in shown["losses"].items() if n and name not in OF_ANY_PROCESS and name not in ignored}
 
 
 @contextlib.contextmanager

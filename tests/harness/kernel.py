@@ -110,6 +110,13 @@ def ids_in_kernel(kind):
     return {item["id"] for item in listed}
 
 
+def preempts_itself():
+    """Whether another thread may run within one that is in the kernel."""
+    with contextlib.suppress(OSError):
+        return bool(re.search(r"\((?:full|lazy)\)", pathlib.Path("/sys/kernel/debug/sched/preempt").read_text()))
+    return False
+
+
 @functools.cache
 def private_mounts():
     """The command that runs another one with mounts of its own. Where / is no mount point, as in
