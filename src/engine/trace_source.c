@@ -356,9 +356,9 @@ struct frame_span source_frames(struct source *source, uint32_t traceback)
 struct frame_span source_object_frames(struct source *source, uint32_t traceback)
 {
 	const struct snap_traceback *row = &source->tables->traceback[traceback];
-	const uint32_t *frame = &source->tables->traceback_frame[row->first];
+	const uint32_t *frame = row->nframe ? &source->tables->traceback_frame[row->first] : NULL;
 
-	if (row->nframe && is_java_class(source, &source->tables->frame[*frame]))
+	if (frame && is_java_class(source, &source->tables->frame[*frame]))
 		return (struct frame_span){ .frame = frame, .nframe = 1 };
 	return source_frames(source, traceback);
 }

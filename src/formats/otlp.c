@@ -429,7 +429,7 @@ static void put_profile(struct otlp_writer *writer, struct byte_buffer *scope, s
 /* A KeyValue: key 1, value 2. */
 static bool has_attribute(const struct byte_buffer *resource, const char *key)
 {
-	struct protobuf_reader reader = { resource->byte, resource->byte + resource->byte_nr };
+	struct protobuf_reader reader = { resource->byte, resource->byte_nr ? resource->byte + resource->byte_nr : NULL };
 	struct protobuf_field field;
 
 	while (protobuf_next(&reader, &field) > 0) {

@@ -468,12 +468,33 @@ static void every_key_type(const struct snapshot *snapshot)
 	}
 }
 
+/* Protobuf: fields with a length, one after another. */
+static bool is_message(const unsigned char *at, const unsigned char *end)
+{
+	while (at < end) {
+		size_t bytes = 0;
+		int shift = 0;
+
+		if ((*at++ & 7) != 2)
+			return false;
+		do
+			bytes |= at < end ? (size_t)(*at & 0x7f) << shift : SIZE_MAX;
+		while (shift += 7, at < end && *at++ & 0x80);
+		if (bytes > (size_t)(end - at))
+			return false;
+		at += bytes;
+	}
+	return true;
+}
+
 static void check_output(const struct renderer *renderer, const char *text, size_t len)
 {
 	json_t *json;
 
 	if (renderer->is_binary) {
-		MUST(len > 2 && !memcmp(text, "\x1f\x8b", 2)); /* gzip */
+		MUST(len > 2);
+		MUST(strcmp(renderer->name, "pprof") || !memcmp(text, "\x1f\x8b", 2)); /* gzip */
+		MUST(strcmp(renderer->name, "otlp") || is_message((const void *)text, (const void *)(text + len)));
 		return;
 	}
 	check_clean(text, len);
