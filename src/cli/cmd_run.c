@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/privileges.h"
@@ -115,6 +116,8 @@ static int run_program(const struct capture_options *options, const struct recor
 	if (child.pid) {
 		signals_forward(signal_fd, child.pid);
 		exit_status = launch_wait(child.pid);
+		if (exit_status < 0)
+			log_failure("how the program has ended is not known: %s", strerror(-exit_status));
 	}
 	close(signal_fd);
 	return (status == EXIT_DONE || child.has_ended_early) && exit_status >= 0 ? exit_status : child.exit_status;

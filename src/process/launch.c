@@ -186,17 +186,28 @@ static void exec_held_child(const struct launch *launch, struct pipes *pipes)
 
 /* ---- holding it --------------------------------------------------------------------------- */
 
-/* 0 and the stop status, or -ESRCH: the process has ended; launch_wait() gets its status. */
+static int wait_uninterrupted(pid_t pid, siginfo_t *info, int options)
+{
+	int err;
+
+	*info = (siginfo_t){};
+	do
+		err = waitid(P_PID, pid, info, options | __WALL) ? -errno : 0;
+	while (err == -EINTR);
+	return err;
+}
+
+/* 0 and the stop status, or -ESRCH: the process has ended, also right after a stop; launch_wait() gets its status. */
 static int wait_for_stop(pid_t pid, int *ret_status)
 {
-	siginfo_t info = {};
+	siginfo_t info;
+	int err = wait_uninterrupted(pid, &info, WEXITED | WSTOPPED | WNOWAIT);
+	bool has_stopped = info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED;
 
-	while (waitid(P_PID, pid, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL))
-		if (errno != EINTR)
-			return -errno;
-	if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
-		return -ESRCH;
-	return waitpid(pid, ret_status, WUNTRACED | __WALL) == pid ? 0 : -ESRCH;
+	if (!err && has_stopped)
+		err = wait_uninterrupted(pid, &info, WSTOPPED | WNOHANG);
+	*ret_status = info.si_status << 8 | 0x7f;
+	return err == -ECHILD || (!err && (!has_stopped || !info.si_pid)) ? -ESRCH : err;
 }
 
 static int event_of(int status)
@@ -258,12 +269,14 @@ static int pass_launchers(pid_t pid)
 }
 
 /* The child ended without an exec. The pipe has the errno. */
-static int log_exec_failed(int error_fd, struct launch *launch, struct reason *why)
+static int log_exec_failed(struct pipes *pipes, struct launch *launch, struct reason *why)
 {
 	const char *name = launch->argv[0];
 	struct launch_error error;
 
-	if (read(error_fd, &error, sizeof(error)) != sizeof(error))
+	close(pipes->error[1]);
+	pipes->error[1] = -1;
+	if (read(pipes->error[0], &error, sizeof(error)) != sizeof(error))
 		return reason_set(why, -ESRCH, "%s: it ended before it was started", name);
 	launch->has_exec_failed = error.is_exec;
 	if (!error.is_exec)
@@ -291,31 +304,26 @@ static int check_loader(pid_t pid, const struct launch *launch, struct reason *w
 
 static int hold_child(pid_t pid, struct pipes *pipes, struct launch *launch, struct reason *why)
 {
+	bool has_begun = false;
 	int err = seize_child(pid);
 
-	if (err) {
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-		return reason_set(why, err, "cannot hold %s before it starts: %s", launch->argv[0],
-				  strerror(-err));
+	if (!err) {
+		close_pipe(pipes->go);
+		err = wait_for_exec(pid);
+		has_begun = !err;
 	}
-	close_pipe(pipes->go);
-	close(pipes->error[1]);
-	pipes->error[1] = -1;
-	if (wait_for_exec(pid)) {
-		err = log_exec_failed(pipes->error[0], launch, why);
-	} else if (pass_launchers(pid)) {
+	err = err ?: pass_launchers(pid);
+	if (err == -ESRCH && has_begun) {
 		launch->has_ended = true;
 		reason_set(why, 0, "%s has ended without starting another program: nothing was recorded", launch->argv[0]);
 		return 0;
-	} else {
-		err = check_loader(pid, launch, why);
-		if (!err)
-			return 0;
-		kill(pid, SIGKILL);
 	}
-	waitpid(pid, NULL, 0);
-	return err;
+	if (err && err != -ESRCH)
+		reason_set(why, err, "cannot hold %s before it starts: %s; it was not started", launch->argv[0], strerror(-err));
+	err = err ?: check_loader(pid, launch, why);
+	if (err)
+		launch_end(pid); /* nobody else writes to the pipe then */
+	return err == -ESRCH ? log_exec_failed(pipes, launch, why) : err;
 }
 
 pid_t launch_start(struct launch *launch, struct reason *why)
@@ -398,13 +406,14 @@ enum step {
 	STEP_LOADED,
 };
 
-static enum step inspect_stop(pid_t pid, struct loader *loader)
+/* A negative errno, or enum step. */
+static int inspect_stop(pid_t pid, struct loader *loader)
 {
 	struct __ptrace_syscall_info info = {};
 	bool mapped = loader->is_mapping_code;
 
 	if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) < 0)
-		return STEP_LOADED;
+		return -errno;
 	loader->is_mapping_code = false;
 	if (info.op == PTRACE_SYSCALL_INFO_EXIT)
 		return mapped ? STEP_MAPPED : STEP_GO_ON;
@@ -425,31 +434,36 @@ int launch_load(pid_t pid, bool is_loader, const struct mappings *mappings, void
 		.base = is_loader ? proc_auxv(pid, AT_PHDR) & ~HEADERS_PAGE : proc_auxv(pid, AT_BASE),
 		.first_sp = stack_pointer(pid),
 	};
-	enum step step = loader.base ? STEP_GO_ON : STEP_LOADED;
-	int status = 0, err;
+	int step = loader.base ? STEP_GO_ON : STEP_LOADED, status = 0, err;
 
 	find_code_end(&loader);
 	while (step != STEP_LOADED) {
 		err = continue_child(pid, PTRACE_SYSCALL, status) ?: wait_for_stop(pid, &status);
-		if (err)
-			return err;
-		step = inspect_stop(pid, &loader);
+		step = err ?: inspect_stop(pid, &loader);
+		if (step < 0)
+			return step;
 		if (step == STEP_MAPPED)
 			mapped(what);
 	}
 	return 0;
 }
 
-void launch_let_go(pid_t pid)
+int launch_let_go(pid_t pid)
 {
-	ptrace(PTRACE_DETACH, pid, 0, 0);
+	int err = ptrace(PTRACE_DETACH, pid, 0, 0) ? -errno : 0;
+
+	if (err)
+		kill(pid, SIGKILL);
+	return err;
 }
 
-void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
-		    void *what)
+int launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what), void *what)
 {
-	if (!launch_load(pid, false, mappings, mapped, what))
-		launch_let_go(pid);
+	int err = launch_load(pid, false, mappings, mapped, what);
+
+	if (err)
+		kill(pid, SIGKILL); /* unless it has ended */
+	return err ?: launch_let_go(pid);
 }
 
 /* Fields 50 and 51 of /proc/PID/stat are the bounds of the environment (proc(5)). */

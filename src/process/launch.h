@@ -42,19 +42,18 @@ pid_t launch_start(struct launch *launch, struct reason *why);
 /*
  * Lets the program run until its loader is done, and holds it there. Calls mapped(what) each time that it has mapped code; the
  * callback must bring *mappings up to date before it returns. is_loader: the program is a loader itself, which will load
- * another one. 0; -ESRCH: it has ended, or cannot be held any more.
+ * another one. 0; -ESRCH: it has ended; another negative errno: it cannot be held any more, and may be stopped.
  */
 int launch_load(pid_t pid, bool is_loader, const struct mappings *mappings, void (*mapped)(void *what), void *what);
 
-/* Lets a program that is held run until it has become another one, which is held then. -ESRCH: it has ended. */
+/* Lets a program that is held run until it has become another one, which is held then. Errors as above. */
 int launch_next(pid_t pid, void (*waiting)(void *what), void *what);
 
-/* Lets a program go that is held. */
-void launch_let_go(pid_t pid);
+/* Lets a program go that is held. 0, or a negative errno: then it is killed, so that it is not left stopped. */
+int launch_let_go(pid_t pid);
 
-/* The first of them, and the last. */
-void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
-		    void *what);
+/* The first of them, and the last. -ESRCH: it has ended; another negative errno: it is killed. */
+int launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what), void *what);
 
 /* Writes its pid in place of LAUNCH_PID_ROOM, the value of a variable of its environment, while it is held. 0 or a negative errno. */
 int launch_write_pid(pid_t pid, const char *name);

@@ -36,7 +36,7 @@ struct exact_launch {
 	struct inject_times times;
 	bool is_held, is_waiting_said;
 	uint64_t let_go_ns;
-	int err; /* of reading its mappings */
+	int err; /* of reading its mappings, or of letting it go */
 	struct reason *why;
 };
 
@@ -70,14 +70,18 @@ static int open_program(struct exact_launch *launch)
 {
 	struct target *target = target__open(launch->pid, &launch->collector->objects, launch->why);
 	const struct probe_info *facts = target ? facts_of_program(target) : NULL;
+	int err;
 
 	if (!target)
 		return -errno;
 	if (launch->target)
 		target__free(launch->target);
 	launch->target = target;
-	if (launch_load(launch->pid, facts && facts->is_loader, &target->mappings, read_mapped, launch))
+	err = launch_load(launch->pid, facts && facts->is_loader, &target->mappings, read_mapped, launch);
+	if (err == -ESRCH)
 		return reason_set(launch->why, -ECHILD, "%s has ended while it was loaded: nothing was recorded", name_of(launch));
+	if (err)
+		return reason_set(launch->why, err, "it cannot be held until it is loaded: %s", strerror(-err));
 	read_mapped(launch);
 	return launch->err;
 }
@@ -126,7 +130,10 @@ static int find_python_program(struct exact_launch *launch)
 
 	while (!(err = open_program(launch)) && (err = judge_program(launch)) == -EAGAIN) {
 		launch->let_go_ns = monotonic_now_ns();
-		if (launch_next(launch->pid, wait_on, launch))
+		err = launch_next(launch->pid, wait_on, launch);
+		if (err && err != -ESRCH)
+			return reason_set(launch->why, err, "it cannot be held when it becomes another program: %s", strerror(-err));
+		if (err)
 			return reason_set(launch->why, -ECHILD, "%s has ended, and has not become a program that runs CPython: nothing was "
 					  "recorded; of what it has started, 'allocsnap run --follow-forks' records the heap", name_of(launch));
 	}
@@ -141,7 +148,7 @@ static void let_go(void *launch_)
 
 	launch->is_held = false;
 	launch->let_go_ns = monotonic_now_ns();
-	launch_let_go(launch->pid);
+	launch->err = launch_let_go(launch->pid);
 }
 
 static int plan_first_hooks(void *launch_, struct inject_python *ret, struct reason *why)
@@ -214,7 +221,7 @@ static int record_heap(struct exact_launch *launch)
 		err = reason_set(launch->why, -EIO, "its memory cannot be written");
 	if (!err)
 		let_go(launch);
-	return err;
+	return err ?: launch->err;
 }
 
 /* ---- refusals ---- */
@@ -232,8 +239,11 @@ static int refuse_program(struct exact_launch *launch, int err, pid_t *ret_pid)
 		*ret_pid = 0;
 		notes_release(&launch->collector->notes); /* *why has it all */
 		launch->collector->notes = (struct notes){};
-		return reason_set(launch->why, err, "%s is not recorded: %s; it was not started", name, why.text);
+		return reason_set(launch->why, err, "%s is not recorded: %s; it was %s", name, why.text,
+				  launch->let_go_ns ? "ended" : "not started");
 	}
+	if (launch->err && launch->err != -ESRCH)
+		return reason_set(launch->why, err, "%s cannot be let go: %s; it was ended", name, strerror(-launch->err));
 	if (err == -ESRCH)
 		return reason_set(launch->why, -ECHILD, "%s has ended before its Python began, or so soon after that it was not seen: nothing was recorded", name);
 	return reason_set(launch->why, err, "%s is not recorded, and runs on: %s; %s; instead: 'allocsnap run --domain python'", name,

@@ -260,13 +260,17 @@ static int start_held(struct held *held)
 {
 	struct collector *collector = held->collector;
 	struct target *target = held->target;
+	int err;
 
 	held->err = begin_held(collector, target, held->why);
 	probe_mapped(held);
 	/* For a program that becomes Python; while this one is held, because loading takes some tenths of a second. */
 	if (!held->err)
 		sources_preload(collector); /* without them its heap stays recorded, and a note says so */
-	launch_release(target->identity.pid, &target->mappings, probe_mapped, held);
+	err = launch_release(target->identity.pid, &target->mappings, probe_mapped, held);
+	if (err && err != -ESRCH)
+		return reason_set(held->why, err, "cannot hold %s until it is loaded: %s; it was ended before it began",
+				  target->identity.comm, strerror(-err));
 	target->late.judged_nr = target->late.seen_nr; /* it was held meanwhile */
 	if (!held->err && !probes_see_allocations(target->probes.used) && !sources_are_used(target) &&
 	    !copied_has_any(&target->mappings))
