@@ -286,6 +286,8 @@ static int describe_end(const struct sandbox *sandbox, int err, int status, stru
 	if (err == -E2BIG)
 		return reason_set(why, -EIO, "reading it takes more than %llu MiB of memory",
 				  (unsigned long long)sandbox->options.memory_bytes >> 20);
+	if (err != -EPIPE && err != -ECANCELED)
+		return reason_set(why, -EIO, "the process that read it failed: %s", strerror(-err));
 	if (status != -1 && WIFSIGNALED(status))
 		return reason_set(why, -EIO, "the process that read it was ended by signal %d (%s)",
 				  WTERMSIG(status), strsignal(WTERMSIG(status)));

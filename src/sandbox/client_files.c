@@ -104,6 +104,9 @@ static uint64_t file_size_or_zero(int fd)
 	return fstat(fd, &st) ? 0 : st.st_size;
 }
 
+#define ERRNO_MAX 4096
+
+/* The reader's own trouble, such as -EMFILE, is returned like an error of the channel. */
 static int receive_file_answer(struct sandbox *sandbox, const struct asked_of_file *asked, struct file_answer *answer)
 {
 	struct verdict *verdict = &answer->verdict;
@@ -117,12 +120,13 @@ static int receive_file_answer(struct sandbox *sandbox, const struct asked_of_fi
 	verdict->why[sizeof(verdict->why) - 1] = '\0';
 	if (verdict->err == -ENOMEM)
 		return -E2BIG; /* the memory of the reader is limited; this process has enough */
+	if (verdict->err && (answer->left || verdict->err > 0 || verdict->err <= -ERRNO_MAX))
+		return -EPROTO;
 	if (verdict->err)
-		err = is_of_file(verdict->err) ? 0 : -EPROTO;
-	else
-		err = receive_struct(answer);
-	if (err || verdict->err)
-		return !err && answer->left ? -EPROTO : err;
+		return is_of_file(verdict->err) ? 0 : verdict->err;
+	err = receive_struct(answer);
+	if (err)
+		return err;
 	return !answer->left && answer->question->is_sound(answer->bytes, asked->piece->iov_base, file_size_or_zero(asked->fd)) ?
 		       0 : -EPROTO;
 }

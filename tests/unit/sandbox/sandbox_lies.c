@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Answers that only a compromised reader gives. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -95,7 +96,20 @@ static void want(int fd)
 			_exit(0);
 }
 
-static void expect_disbelief(read_fn read, const char *name)
+/* It has no descriptor left, say. */
+static void tell_own_trouble(int fd)
+{
+	const struct channel channel = { .fd = fd };
+	struct verdict verdict = { .err = -EMFILE };
+	struct message asked;
+	int object;
+
+	parser_question(&channel, &asked, &object);
+	channel__send(&channel, NAMES, &(struct iovec){ &verdict, sizeof(verdict) }, 1, -1);
+	parser_question(&channel, &asked, &object);
+}
+
+static void expect_unreadable(read_fn read, const char *name, const char *said)
 {
 	struct sandbox *sandbox = parser_with(read, 0);
 	struct symbols *symbols = symbols__new(sandbox__source(sandbox));
@@ -106,9 +120,19 @@ static void expect_disbelief(read_fn read, const char *name)
 	cr_expect_eq(symbols__lookup(symbols, object, 1, frame), 1);
 	cr_expect_null(frame[0].function, "%s", name);
 	why = symbols__unreadable(symbols, object);
-	cr_expect(why && strstr(why, "makes no sense"), "an answer %s: %s", name, why);
+	cr_expect(why && strstr(why, said), "an answer %s: %s", name, why);
 	symbols__free(symbols);
 	sandbox__close(sandbox);
+}
+
+static void expect_disbelief(read_fn read, const char *name)
+{
+	expect_unreadable(read, name, "makes no sense");
+}
+
+Test(sandbox_lies, that_are_none_have_their_cause)
+{
+	expect_unreadable(tell_own_trouble, "of its own trouble", "the process that read it failed: Too many open files");
 }
 
 Test(sandbox_lies, about_names_are_refused, .timeout = 600)
