@@ -28,16 +28,21 @@ void notes_add(struct notes *notes, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	note = strdup(clean_text(clean, sizeof(clean), text));
-	if (note && array_push(notes, note, note))
-		free(note);
+	if (note && !array_push(notes, note, note))
+		return;
+	free(note);
+	notes->lacks_some = true;
 }
 
 char *notes_take(struct notes *notes)
 {
 	char *note;
 
-	if (!notes->note_nr)
-		return NULL;
+	if (!notes->note_nr) {
+		note = notes->lacks_some ? strdup("out of memory: a line is missing here") : NULL;
+		notes->lacks_some &= !note;
+		return note;
+	}
 	note = notes->note[0];
 	memmove(notes->note, notes->note + 1, --notes->note_nr * sizeof(*notes->note));
 	return note;

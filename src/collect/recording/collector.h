@@ -98,9 +98,10 @@ struct pass {
 struct notes {
 	char **note;
 	size_t note_nr, note_alloc;
+	bool lacks_some;
 };
 
-/* Formats a line, as reason_set() does. Without memory for it the line is lost. */
+/* Formats a line, as reason_set() does. Without memory for it the line is lost, and a later one says so. */
 __attribute__((format(printf, 2, 3)))
 void notes_add(struct notes *notes, const char *fmt, ...);
 
