@@ -507,9 +507,11 @@ void remote_caller_end(struct remote_caller *caller)
 	if (caller->is_lost)
 		return;
 	if (caller->is_away) {
-		ptrace(PTRACE_SETSIGMASK, caller->thread->tid, sizeof(caller->mask), &caller->mask);
+		caller->is_lost = ptrace(PTRACE_SETSIGMASK, caller->thread->tid, sizeof(caller->mask), &caller->mask);
 		pass_moment("signals let in");
-		set_thread_registers(caller->thread);
+		caller->is_lost = caller->is_lost || set_thread_registers(caller->thread);
+		if (caller->is_lost)
+			return; /* its last frame stays, and brings both back when it runs on */
 		pass_moment("registers back");
 		caller->is_away = false;
 	}
