@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include <unwind.h>
 
@@ -32,6 +33,8 @@ enum mode {
 	MODE_LIST,
 	MODE_ONCE,
 	MODE_ALWAYS,
+	MODE_SIGNAL, /* the call is not changed, but the program gets signal err before it */
+	MODE_STEP,   /* the wall clock goes on err seconds later or earlier, from a call on, wherever it is */
 };
 
 struct site {
@@ -42,6 +45,7 @@ struct site {
 
 struct table {
 	uint32_t mode, err, fired, crashed;
+	uint32_t pid; /* of the program; its helpers have others */
 	struct site fault; /* fault.calls: calls before the first one that fails */
 	struct site sites[SITES_MAX];
 };
@@ -73,6 +77,7 @@ static void HIDDEN __attribute__((constructor)) map_table(void)
 	for (const int *nr = (int[]){ SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, 0 }; *nr; nr++)
 		sigaction(*nr, &(struct sigaction){ .sa_handler = count_crash, .sa_flags = SA_RESETHAND | SA_NODEFER }, NULL);
 	table = (void *)mapped;
+	table->pid = table->pid ?: (uint32_t)getpid();
 }
 
 static bool HIDDEN is_program(uintptr_t address)
@@ -138,7 +143,10 @@ static bool HIDDEN fails(const char *name, void *caller)
 		else
 			due = is_due(name, place);
 	}
+	if (due && table->mode == MODE_SIGNAL)
+		kill(table->pid, table->err);
 	is_inside = false;
+	due &= table->mode != MODE_SIGNAL;
 	errno = due ? (int)table->err : err;
 	return due;
 }
@@ -234,6 +242,18 @@ void *HIDDEN calloc(size_t nr, size_t size)
 void *HIDDEN realloc(void *old, size_t size)
 {
 	return fails("realloc", CALLER) ? NULL : __libc_realloc(old, size);
+}
+
+int HIDDEN clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	typedef int reading(clockid_t, struct timespec *);
+	NEXT(reading, clock_gettime);
+	int err = next(clock, ret);
+
+	if (!err && clock == CLOCK_REALTIME && table && table->mode == MODE_STEP &&
+	    __atomic_fetch_add(&table->fired, 1, __ATOMIC_RELAXED) >= table->fault.calls)
+		ret->tv_sec += (int)table->err;
+	return err;
 }
 
 /* A stream that has failed says so until its end (ferror). stderr does not fail: it says what has. */

@@ -8,11 +8,15 @@
 
 Everything else is a finding: a crash (also of a helper), a hang, another answer without a word, an end without a word,
 a file that is damaged or left, a process that is left.
+
+A fault can also be a signal to the program, at a call that then goes on, or a step of the wall clock. fill_disk() has full
+disks in place of faults.
 """
 import collections
 import contextlib
 import ctypes
 import errno
+import mmap
 import os
 import pathlib
 import re
@@ -31,10 +35,11 @@ SNAPSHOTS = pathlib.Path(os.environ["SNAPSHOTS"])
 SILENT = "another answer without a word"
 SECONDS = 60  # a command needs a tenth of one, a recording five
 UNJUDGED = 3  # an answer, too
-SITES_MAX, SITE, HEAD = 8192, struct.Struct("24sII"), struct.Struct("IIII")
+SITES_MAX, SITE, HEAD = 8192, struct.Struct("24sII"), struct.Struct("IiIII")
 NUMBER = re.compile(r"\b[0-9a-fA-FTZ]*\d[0-9a-fA-FTZ]*\b")  # other ones in each run: PIDs, times
-LIST, ONCE, ALWAYS = 0, 1, 2
+LIST, ONCE, ALWAYS, SIGNAL, STEP = range(5)
 ADDR_NO_RANDOMIZE = 0x40000
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
 
 ENDS = "ENOMEM malloc calloc realloc mmap madvise mprotect open_memstream syscall", \
     "EMFILE open open64 openat openat64 mkostemp fopen fdopen opendir fdopendir dup dup2 fcntl pipe2 socket socketpair " \
@@ -54,11 +59,15 @@ class Site(typing.NamedTuple):
 
 class Fault(typing.NamedTuple):
     site: Site
-    err: int  # 0: half of the bytes
+    err: int  # 0: half of the bytes; the number of a signal; seconds
     mode: int
     after: int = 0  # so many calls succeed before
 
     def text(self):
+        if self.mode == STEP:
+            return f"the wall clock steps by {self.err} s after {self.after} readings"
+        if self.mode == SIGNAL:
+            return f"{signal.Signals(self.err).name} at {self.site.name} at {place_text(self.site.place)}"
         how = errno.errorcode[self.err] if self.err else "short"
         when = "from then on" if self.mode == ALWAYS else "once"
         return f"{self.site.name} at {place_text(self.site.place)}: {how} after {self.after} calls, {when}"
@@ -102,7 +111,7 @@ def faults_of(site, calls):
 def write_table(path, fault):
     with open(path, "wb") as file:
         if fault:
-            file.write(HEAD.pack(fault.mode, fault.err, 0, 0) + SITE.pack(fault.site.name.encode(), fault.site.place, fault.after))
+            file.write(HEAD.pack(fault.mode, fault.err, 0, 0, 0) + SITE.pack(fault.site.name.encode(), fault.site.place, fault.after))
         file.truncate(HEAD.size + SITE.size * (SITES_MAX + 1))
 
 
@@ -145,6 +154,7 @@ class Runs:
         self.scenario = scenario
         self.command = scenario.command
         self.usual_afterwards = None
+        self.stdin = os.devnull
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="faults."))
         self.table = self.folder / "table"
 
@@ -185,8 +195,8 @@ class Runs:
 
     def run_in(self, folder):
         finding = ""
-        with open(self.folder / "out", "w+b") as out, open(self.folder / "err", "w+b") as err:
-            program = subprocess.Popen([FAULTY, *self.command], cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+        with open(self.stdin, "rb") as orders, open(self.folder / "out", "w+b") as out, open(self.folder / "err", "w+b") as err:
+            program = subprocess.Popen([FAULTY, *self.command], cwd=folder, stdin=orders, stdout=out, stderr=err,
                                        env=self.environment(folder, FAULTS=str(self.table)), start_new_session=True,
                                        preexec_fn=lambda: ctypes.CDLL(None).personality(ADDR_NO_RANDOMIZE))
             try:
@@ -200,8 +210,8 @@ class Runs:
             out.seek(0), err.seek(0)
             answer, said = out.read(), NUMBER.sub("N", err.read().decode(errors="replace")).splitlines()
         finding = finding or self.bad_afterwards(folder)
-        _, _, fired, crashed = HEAD.unpack_from(self.table.read_bytes())
-        if crashed or program.returncode < 0:
+        mode, number, fired, crashed, _ = HEAD.unpack_from(self.table.read_bytes())
+        if crashed or (program.returncode < 0 and (mode, number) != (SIGNAL, -program.returncode)):
             finding = finding or "crash"
         files = files_below(folder)
         if any(files.get(name) != held for name, held in self.inputs.items() if name not in self.may_change()):
@@ -251,6 +261,57 @@ class Runs:
         if outcome.status != usual.status:
             return f"damaged {damaged}" if damaged else "refused" if says else f"ends with {outcome.status} without a word"
         return "unharmed" if same else "said" if says else SILENT
+
+
+class OnDisk(Runs):
+    """In a file system with so many free pages."""
+    pages = None
+
+    def run(self, fault):
+        folder = self.folder / "run"
+        if self.pages is None:
+            return super().run(fault)
+        inputs = sum(-(-len(held) // mmap.PAGESIZE) for held in self.inputs.values())
+        write_table(self.table, None)
+        folder.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={(inputs + self.pages) * mmap.PAGESIZE}", "none", folder], check=True)
+        try:
+            shutil.copytree(self.prepared, folder, dirs_exist_ok=True)
+            return self.run_in(folder)._replace(fired=1)
+        finally:
+            subprocess.run(["umount", folder], check=True)
+            folder.rmdir()
+
+    def bad_afterwards(self, folder):
+        """There is room again."""
+        if self.pages is not None:
+            subprocess.run(["mount", "-o", "remount,size=64m", folder], check=True)
+        return super().bad_afterwards(folder)
+
+
+def own_mounts():
+    """For this process and what it starts."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    check(not libc.unshare(CLONE_NEWNS) and not libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "own mounts")
+
+
+def fill_disk(scenario):
+    """With no free page, one, …, until there are enough: a text that counts the outcomes."""
+    own_mounts()
+    counted, findings, verdict = collections.Counter(), [], ""
+    with OnDisk(scenario) as runs:
+        runs.pages = 0
+        while verdict != "unharmed":
+            outcome = runs.run(None)
+            verdict = runs.judge(outcome)
+            counted[verdict] += 1
+            if verdict not in VERDICTS:
+                findings.append(f"{runs.pages} free pages: {verdict}; status {outcome.status}, stderr {outcome.err[:3]}")
+            runs.pages += 1 + runs.pages // 16
+            check(runs.pages < 10000, f"{runs.pages} pages do not suffice: {outcome}")
+    check(counted["refused"], f"no disk was too small: {counted}")
+    check(not findings, f"{len(findings)} findings: " + "; ".join(findings), Law)
+    return ", ".join(f"{verdict} {nr}" for verdict, nr in counted.items())
 
 
 VERDICTS = "unharmed", "said", "refused", "not passed"

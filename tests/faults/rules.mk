@@ -3,7 +3,7 @@
 
 .PHONY: test-faults
 
-test-faults: $(BIN) $(OUT)/allocsnap-faults $(OUT)/golden-snapshots workloads	## let each allocation and system call fail in turn (as root)
+test-faults: $(BIN) $(SAMPLER) $(EXACT) $(OUT)/allocsnap-faults $(OUT)/golden-snapshots workloads	## let each allocation and system call fail in turn (as root)
 	$(Q)$(ON_SNAPSHOTS) FAULTY=$(abspath $(OUT)/allocsnap-faults) WORKLOADS=$(abspath $(OUT)/workloads) \
 		tests/faults/run.py $(FAULTS_ARGS)
 

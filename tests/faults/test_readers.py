@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Commands that read snapshots."""
 import harness
-from faults import Scenario, try_all
+from faults import Scenario, fill_disk, try_all
 
 TWO = "old.snap", "new.snap"
 ENDED = "fleet-ended",
@@ -47,3 +47,9 @@ def reads(inputs, command, *before, after=()):
 })
 def test_reader(_bench, scenario):
     return try_all(scenario)
+
+
+@harness.rows({name: test_reader.rows[name][0] for name in (
+    "json", "pprof", "folded", "otlp", "compressed", "report", "symbolize", "fleet_index", "fleet_report", "fleet_export", "fleet_forget")})
+def test_disk(_bench, scenario):
+    return fill_disk(scenario)

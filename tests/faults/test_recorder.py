@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Recordings of a program that makes and frees blocks all the time. Snapshots are compared by what they must have: the
 function that made the blocks, or losses."""
+import collections
 import itertools
+import json
 import os
+import signal
 import subprocess
 import threading
 import time
 
 import harness
 from harness import ALLOCSNAP, changed_places, strangers_probes
-from faults import SILENT, Runs, Scenario, faults_of, try_all
+from faults import SIGNAL, SILENT, STEP, Fault, Runs, Scenario, Site, faults_of, try_all
 
 MARKS = {"alone"}
+READINGS = 16  # of the wall clock, at most
 WORKLOADS = os.environ["WORKLOADS"]
 
 
@@ -69,6 +73,8 @@ class Recordings(Runs):
         super().__init__(scenario)
         self.target = Target()
         self.set_command()
+        self.stdin = self.folder / "orders"  # of a program that is run
+        self.stdin.write_text("make 0 100 64\ndrop 0 50\nquit\n")
 
     def set_command(self):
         self.command = [str(self.target.pid) if word == "PID" else word for word in self.scenario.command]
@@ -79,16 +85,19 @@ class Recordings(Runs):
 
     def run_in(self, folder):
         outcome = super().run_in(folder)
-        harm = "its target has ended" if not self.target.lives() else "" if self.target.is_unchanged() else "a probe is left"
+        lives = self.target.lives()
+        harm = "its target has ended" if not lives else "" if self.target.is_unchanged() else "a probe is left"
         if harm:
             self.target.end()
             self.target = Target()
             self.set_command()
+        if lives and any("the sampler stays in process" in line and "takes it out" in line for line in outcome.err):
+            harm = ""  # it cannot be taken out now, which is said with the next step
         return outcome._replace(finding=harm or outcome.finding)
 
     def comparable(self, folder, answer, made):
         kinds = sorted((os.path.splitext(name)[1], self.what_it_has(folder / name)) for name in made)
-        return str(kinds).encode(), {f"{i}{kind}": b"" for i, (kind, _) in enumerate(kinds)}
+        return str((bool(answer), kinds)).encode(), {f"{i}{kind}": b"" for i, (kind, _) in enumerate(kinds)}
 
     @staticmethod
     def what_it_has(path):
@@ -99,6 +108,18 @@ class Recordings(Runs):
         """A snapshot that names its losses says what it lacks."""
         verdict = super().judge(outcome)
         return "said" if verdict == SILENT and b"losses" in outcome.out else verdict
+
+
+class Signalled(Recordings):
+    """It has written a snapshot, or says why it has not, or the signal has ended it before it began."""
+
+    def judge(self, outcome):
+        if outcome.finding or not outcome.fired:
+            return super().judge(outcome)
+        if any(name.endswith(".snap") for name in outcome.files):
+            return "said"
+        says = collections.Counter(outcome.err) - collections.Counter(self.usual.err)
+        return "refused" if says or outcome.status < 0 else f"ends with {outcome.status}, without a snapshot and without a word"
 
 
 tried = set()  # sites, by tests before in this process
@@ -112,8 +133,70 @@ def once(site, calls):
     yield next(faults_of(site, calls))
 
 
+def records(command):
+    return Scenario((), (*command.split(), "-o", "made")),
+
+
+def runs(options):
+    return Scenario((), ("run", "-i", "10s", "-o", "made", *options.split(), "--", f"{WORKLOADS}/blocks")),
+
+
 @harness.rows({
-    "attach": (Scenario((), ("attach", "PID", "-n", "2", "-i", "250ms", "-o", "made")),),
+    "attach": records("attach PID -n 2 -i 250ms"),
+    "run": runs(""),
+    "run_exact": runs("--exact"),
+    "record": records("record --pid PID -n 2 -i 250ms --max-disk 1M --metrics metrics.prom"),
+    "inject": records("attach PID --inject=64 -n 2 -i 250ms"),
+    "leaks": records("leaks PID --for 4s"),
 })
 def test_recorder(_bench, scenario):
     return try_all(scenario, Recordings, once)
+
+
+numbers = itertools.count()
+
+
+def signalled(site, calls):
+    """A signal at each fifth site, amid its calls."""
+    number = next(numbers)
+    if number % 5 == 0:
+        yield Fault(site, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[number % 3], SIGNAL, calls // 2)
+
+
+@harness.rows({
+    "attach": records("attach PID -n 2 -i 250ms"),
+    "inject": records("attach PID --inject=64 -n 2 -i 250ms"),
+    "run": runs(""),
+    "run_exact": runs("--exact"),
+    "record": records("record --pid PID -n 2 -i 250ms"),
+})
+def test_signal(_bench, scenario):
+    return try_all(scenario, Signalled, signalled)
+
+
+class SteppedClock(Recordings):
+    """Snapshots stay in the order in which they were taken, whatever their wall times are, and none is too old to keep."""
+
+    def __enter__(self):
+        super().__enter__()
+        self.sites = {Site("clock_gettime", 0): 1}
+        return self
+
+    def bad_afterwards(self, folder):
+        listed = json.loads(subprocess.run([ALLOCSNAP, "list", "--json", folder / "made"], capture_output=True, check=True).stdout)
+        taken = sorted((int(path.name.split(".")[3]), str(path)) for path in (folder / "made").rglob("*.snap"))
+        ends = [os.path.join(folder, process[end]["path"]) for process in listed["processes"] for end in ("first", "last")]
+        return "" if ends == [taken[0][1], taken[-1][1]] else f"order: {ends}, taken {taken}"
+
+
+def steps(site, _calls):
+    """A day on and a day back, at each reading of the wall clock."""
+    return (Fault(site, seconds, STEP, after) for after in range(READINGS) for seconds in (86400, -86400))
+
+
+@harness.rows({
+    "attach": records("attach PID -n 3 -i 250ms"),
+    "record": records("record --pid PID -n 3 -i 250ms --keep 1h --max-disk 1M --metrics metrics.prom"),
+})
+def test_clock(_bench, scenario):
+    return try_all(scenario, SteppedClock, steps)
