@@ -9,8 +9,8 @@ import signal
 import subprocess
 
 import harness
-from harness import (WORKLOADS, Skip, Workload, check, check_equal, private_mounts,
-                     rows_of_file, tool, top_frame)
+from harness import (WORKLOADS, Law, Skip, Workload, check, check_equal, check_unchanged, private_mounts,
+                     rows_of_file, tool, top_frame, wait_for)
 from test_known import check_rows, check_totals, expected_rows
 
 KNOWN = os.path.join(WORKLOADS, "known")
@@ -130,6 +130,41 @@ def test_target_that_is_stopped_is_recorded(bench):
     recording = bench.attach([known])
     known.popen.send_signal(signal.SIGCONT)
     check_answers(bench, known, recording)
+
+
+def stopped(_bench, target):
+    target.popen.send_signal(signal.SIGSTOP)
+    return lambda: target.popen.send_signal(signal.SIGCONT)
+
+
+def held_by_gdb(bench, target):
+    gdb = bench.start([tool("gdb"), "-nx", "-q", "-p", str(target.pid)])
+
+    def let_go():
+        gdb.write("detach\nquit\n")
+        check_equal(gdb.wait(), 0, "exit status of gdb")
+    return let_go
+
+
+@harness.rows({"stopped": (stopped, "T"), "held_by_gdb": (held_by_gdb, "t")}, of_core=("stopped",))
+def test_target_stays_as_it_is_when_the_recording_ends(bench, hold, state):
+    known = bench.workload("known")
+    recording = bench.attach([known])
+    _, done = known.order("go")
+    go_on = hold(bench, known)
+    wait_for(lambda: state_of(known.pid) == state, "the target is held")
+    path = recording.snapshot()
+    recording.end(signal.SIGINT)
+    check_totals(bench, path, done)
+    check_unchanged(known.pid, "its end")
+    check_equal(state_of(known.pid), state, "state of the target", Law)
+    go_on()
+    known.order("free")
+    known.is_unharmed()
+
+
+def state_of(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
 
 
 @harness.core
