@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The recorded processes: seven kinds that live long, some that live for some intervals, and input for them."""
+"""The recorded processes: eight kinds that live long, some that live for some intervals, and input for them."""
 import json
 import os
 import pathlib
@@ -19,7 +19,7 @@ SQL = ("CREATE TABLE IF NOT EXISTS t (i INTEGER PRIMARY KEY, b BLOB); INSERT INT
 PYTHON = [os.path.realpath("/usr/bin/python3"), "-sSB"]
 BIRTHS_AT_ONCE = "30"
 # Percent of the crowd.
-SHARES = {"bash": 20, "dash": 15, "python": 25, "redis": 10, "sqlite": 12, "busybox": 10, "musl": 8}
+SHARES = {"bash": 18, "dash": 13, "python": 25, "redis": 10, "sqlite": 12, "busybox": 10, "musl": 8, "go": 4}
 
 
 class Member:
@@ -166,12 +166,17 @@ class Crowd:
     def musl(self, **more):
         return self.start("musl", [tool("chroot"), self.root, "/bin/musl_holds", "20001"], fed=True, **more)
 
+    def go(self, **more):
+        """Its heap is read from its own profile."""
+        return self.start("go", [os.path.join(self.root, "heap")], fed=True, **more)
+
     def storm(self, **more):
         return self.start("storm", [os.path.join(self.workloads, "storm")], fed=True, heard=True, **more)
 
     def commuter(self, seconds):
-        """It ends by itself."""
-        return self.start("commuter", [tool("sleep"), f"{seconds:.2f}"])
+        """It ends by itself. Of some, only the resident pages can be recorded: static, stripped, with an allocator of its own."""
+        program = [os.path.join(self.root, "own_pages")] if self.number % 4 == 0 else [tool("sleep"), "600"]
+        return self.start("commuter", [tool("timeout"), f"{seconds:.2f}", *program])
 
     def start_share(self, kinds, number):
         for kind in kinds:
@@ -202,6 +207,8 @@ class Crowd:
             member.write(SQL)
         for member in self.of("redis")[index % 5::5]:
             member.set_key(index)
+        for member in self.of("go")[index % 5::5]:
+            member.write("churn 200\n")
 
     def note_ends(self):
         for pid, (at, status) in self.nursery.endings.items():

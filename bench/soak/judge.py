@@ -61,6 +61,13 @@ def judge_files(verdict, soak, files):
     print(f"   losses, in the last snapshots of all: {dict(files.losses())}")
 
 
+def judge_sources(verdict, files):
+    """Each source has recorded something: Go's profile, page faults, CPython's pools."""
+    for comm, domains in (("heap", "go"), ("own_pages", "pages"), ("python3.11", "python")):
+        verdict.check(any(row["comm"].startswith(comm) and domains in row["domains"].split(",") and row["blocks"] for row in files.rows),
+                      f"blocks of the domain {domains}", f"in files of {comm}", "one at least")
+
+
 def judge_passes(verdict, soak, files):
     least, found = int(soak.seconds / soak.interval) - 1, len(files.instants(soak.crowd.nursery.pid))
     verdict.check(found >= least, "passes", f"{least} at least", found)
@@ -145,16 +152,16 @@ def judge_growth(verdict, soak, most=vital.GROWTH_MAX, intervals=2):
 
 def judge_costs(verdict, soak):
     medians = {where: statistics.median(values) for where, values in soak.work_ms.items()}
-    said = [line for line in soak.said if "bystanders" in line]
-    traps = re.search(r"bystanders: (\d+) traps", said[-1] if said else "")
+    last = soak.said[-1] if soak.said else "none"
+    traps = re.search(r"not recorded paid .* \((\d+) traps\)", last)
     print(f"   the recorder's CPU share: {100 * soak.vitals.cpu_share():.1f} % of one CPU; the group's: "
           f"{100 * soak.usage_share:.1f} %")
     print(f"   slowdown: x {medians['inside'] / medians['outside']:.2f}, a piece of work in "
           f"{medians['outside']:.0f} ms of CPU time outside, {medians['inside']:.0f} ms inside (medians of "
           f"{len(soak.work_ms['inside'])} each)")
-    print(f"   its last words: {soak.said[-1] if soak.said else 'none'}")
-    verdict.check(traps and int(traps[1]) < 1000, "traps of bystanders", "fewer than 1000",
-                  traps[1] if traps else "no such line")
+    print(f"   its last words: {last}")
+    verdict.check("recording used" in last and int(traps[1] if traps else 0) < 1000, "traps of bystanders", "fewer than 1000",
+                  traps[1] if traps else "0")
 
 
 def judge(verdict, soak, files):
@@ -162,6 +169,7 @@ def judge(verdict, soak, files):
     judge_targets(verdict, soak)
     judge_said(verdict, soak)
     judge_files(verdict, soak, files)
+    judge_sources(verdict, files)
     judge_passes(verdict, soak, files)
     judge_births(verdict, soak, files)
     judge_ledgers(verdict, soak, files)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A root folder with other C libraries: the next suite's glibc with a busybox, musl with a program of ours."""
+"""A root folder with other C libraries: the next suite's glibc with a busybox, musl with a program of ours; beside them
+programs that link none."""
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import suites  # pylint: disable=wrong-import-position
 
 SUITE = "trixie"
+WORKLOADS = os.environ["WORKLOADS"]
 MUSL_LOADER = "/lib/ld-musl-x86_64.so.1"
 
 
@@ -23,6 +25,8 @@ def make(folder):
     if not (root / "dev/null").exists():
         os.mknod(root / "dev/null", 0o666 | 0o020000, os.makedev(1, 3))
     build_for_musl(root)
+    build_go(root)
+    subprocess.run(["strip", "-o", root / "own_pages", os.path.join(WORKLOADS, "own_pages")], check=True)
     return str(root)
 
 
@@ -31,6 +35,13 @@ def build_for_musl(root):
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/workloads/holds.c")
     subprocess.run(["musl-gcc", "-O1", "-g", f"-Wl,--dynamic-linker={MUSL_LOADER}", source, "-o",
                     root / "usr/bin/musl_holds"], check=True)
+
+
+def build_go(root):
+    """tests/workloads/heap.go, stripped: it serves its own profile, and allocates as its stdin says."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/workloads/heap.go")
+    subprocess.run(["go", "build", "-ldflags=-s -w", "-o", root / "heap", source], check=True,
+                   env={"GOCACHE": os.path.expanduser("~/.cache/go-build"), **os.environ, "GO111MODULE": "off"})
 
 
 def versions(folder):

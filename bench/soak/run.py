@@ -78,8 +78,8 @@ class Soak:
     def start_ledgers(self):
         """Starts programs of several kinds, each with an independent ledger; they begin after the recording."""
         more = self.with_ledger()
-        self.ledgers = [self.crowd.work(PYTHONMALLOC="malloc", **more), self.crowd.work(**more),
-                        self.crowd.python(PYTHONMALLOC="malloc", **more), self.crowd.python(**more),
+        more["PYTHONMALLOC"] = "malloc"  # pools, which the recorder has, are in no ledger
+        self.ledgers = [self.crowd.work(**more), self.crowd.work(**more), self.crowd.python(**more),
                         self.crowd.sqlite(**more), self.crowd.sqlite(**more), self.crowd.redis(**more),
                         self.crowd.storm(**more), self.crowd.bash(**more)]
 

@@ -49,7 +49,7 @@ static uint64_t sum_of_sizes(const struct snapshot *snapshot)
 static json_t *describe(const char *path, const struct snapshot *snapshot)
 {
 	static const char *const numbers[] = { "pid", "start_time_ticks", "monotonic_ns" };
-	static const char *const texts[] = { "end", "trigger" };
+	static const char *const texts[] = { "end", "trigger", "domains" };
 	json_t *object = json_pack("{s:s, s:I, s:I, s:o, s:o}", "path", path, "blocks",
 				   (json_int_t)snapshot__tables(snapshot)->trace_nr, "bytes",
 				   (json_int_t)sum_of_sizes(snapshot), "counted",
