@@ -97,11 +97,15 @@ def test_pages_of_a_child(bench):
     check_equal((numbers["older"], numbers["unattributed"]), (0, 0), "other pages")
 
 
+# Once a process has ended, faults know a single page of each huge one. 41 is PR_SET_THP_DISABLE.
+SMALL_PAGES = "import ctypes; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); "
+
+
 def test_pages_of_a_run_from_its_start(bench):
     """The last snapshot of a program that has ended has what it brought, and says that it is not what was resident."""
     folder = f"{bench.folder}/run"
     bench.allocsnap("run", "--domain", "pages", "-o", folder, "--", "/usr/bin/python3", "-c",
-                    "held = bytearray(40 << 20); gone = bytearray(8 << 20); del gone")
+                    SMALL_PAGES + "held = bytearray(40 << 20); gone = bytearray(8 << 20); del gone")
     path, = [str(path) for path in pathlib.Path(folder).rglob("*.snap")]
     shown = bench.show(path)
     check_equal(shown["metadata"]["pages_scan"], "none", "what was resident")
@@ -169,7 +173,7 @@ def test_pages_of_all_processes(bench):
     wait_for(lambda: list(folder.glob(f"*/pages.{program.pid}/*.snap")), "the first pass")
     program.order("go")
     os.symlink("/usr/bin/python3", bench.path("short-lived"))
-    bench.run([bench.path("short-lived"), "-c", "held = bytearray(20 << 20)"])
+    bench.run([bench.path("short-lived"), "-c", SMALL_PAGES + "held = bytearray(20 << 20)"])
     wait_for(lambda: list(folder.glob("*/short-lived.*/*.snap")), "the snapshot of the process that ended")
     recorder.popen.send_signal(signal.SIGINT)
     recorder.wait(60)
@@ -286,6 +290,7 @@ def test_pages_end_when_something_else_sees_the_process(bench):
     program = bench.start([stripped_own_pages(bench), os.path.realpath(f"/lib/{harness.MULTIARCH}/libc.so.6")], kind=Workload).ready()
     recorder, folder = start_record(bench, "--comm", "own_pages")
     wait_for(lambda: metadata_of(bench, folder, program.pid, "domains") == "pages", "its pages")
+    program.popen.send_signal(signal.SIGUSR1)
     check(program.line(), "its library")
     wait_for(lambda: metadata_of(bench, folder, program.pid, "domains") not in ("pages", None), "its heap")
     recorder.popen.send_signal(signal.SIGINT)
@@ -298,6 +303,7 @@ def test_pages_end_when_something_else_sees_the_process(bench):
 HOG = """
 import mmap, sys
 memory = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory.madvise(mmap.MADV_NOHUGEPAGE)
 sys.stdin.readline()
 for at in range(0, 1 << 30, 1 << 17):
     memory[at] = 1

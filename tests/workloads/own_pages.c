@@ -3,11 +3,12 @@
  * own_pages [LIBRARY]: for ten minutes, a program with an allocator of its own, which takes regions by mmap and gives out
  * blocks by size class. Linked statically and stripped, nothing but its page faults can be recorded.
  *
- * session_open() leaks 1.5 MiB a second; the cache fills in the first two seconds; buffers come and go. After four seconds
- * the program maps LIBRARY as code, as if it had loaded it.
+ * session_open() leaks 1.5 MiB a second; the cache fills in the first two seconds; buffers come and go. At SIGUSR1 the
+ * program maps LIBRARY as code, as if it had loaded it.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -119,6 +120,13 @@ SITE static void buffer_fill(void)
 	fill(buffer->bytes, 1, buffer->size);
 }
 
+static volatile sig_atomic_t loads;
+
+static void ask_to_load(int number)
+{
+	loads = number;
+}
+
 static void map_library(const char *path)
 {
 	int fd = open(path, O_RDONLY);
@@ -132,11 +140,14 @@ int main(int argc, char **argv)
 {
 	time_t last = time(NULL) + 600;
 
+	signal(SIGUSR1, ask_to_load);
 	for (unsigned int id = 0; time(NULL) < last; id++) {
 		if (id == 1000)
 			ready();
-		if (id == 4000 && argc > 1)
+		if (loads && argc > 1) {
+			loads = 0;
 			map_library(argv[1]);
+		}
 		session_open(id);
 		cache_put(id);
 		buffer_fill();
