@@ -2,6 +2,11 @@
 /*
  * Which code made the memory that is resident: a page has the traceback of the event that brought it last. What becomes
  * of the page is not followed here: the loader asks the kernel which pages are resident (src/process/pagemap.h).
+ *
+ * A recording hears of pages in one of two ways (src/collect/sources/page_ways.h):
+ *
+ *	rmap	page_added, pages_moved: functions of the kernel that each new page, and each mremap, comes through
+ *	faults	page_fault, page_room_found: an event of the code's own page faults
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -39,19 +44,27 @@ static __always_inline struct page_leaf *leaf_at(struct process *process, const 
 	return bpf_map_lookup_elem(&page_leaves, key);
 }
 
-static __always_inline void put_page(struct process *process, __u64 unit, __u64 traceback)
+/* keeps: if it has a note, that stays. */
+static __always_inline void put_in_leaf(struct process *process, struct page_leaf *leaf, __u64 at, __u64 traceback, bool keeps)
 {
-	struct page_key key = { process->image, unit >> LEAF_BITS };
-	struct page_leaf *leaf = leaf_at(process, &key);
-
+	barrier_var(leaf); /* no arithmetic before it is checked */
 	if (!leaf) {
 		process_count_loss(process, LOSS_pages_dropped);
 		return;
 	}
+	if (keeps && leaf->traceback[at & (LEAF_PAGES - 1)] != PAGE_UNSEEN)
+		return;
 	__sync_fetch_and_add(&process->counter[COUNTER_allocations], 1ULL << pages_shift);
 	__sync_fetch_and_add(&process->counter[COUNTER_allocated_bytes], 1ULL << (PAGE_BITS + pages_shift));
-	leaf->birth[unit & (LEAF_PAGES - 1)] = (bpf_ktime_get_ns() - pages_since_ns) >> PAGE_BIRTH_BITS;
-	leaf->traceback[unit & (LEAF_PAGES - 1)] = traceback;
+	leaf->birth[at & (LEAF_PAGES - 1)] = (bpf_ktime_get_ns() - pages_since_ns) >> PAGE_BIRTH_BITS;
+	leaf->traceback[at & (LEAF_PAGES - 1)] = traceback;
+}
+
+static __always_inline void put_page(struct process *process, __u64 unit, __u64 traceback)
+{
+	struct page_key key = { process->image, unit >> LEAF_BITS };
+
+	put_in_leaf(process, leaf_at(process, &key), unit, traceback, false);
 }
 
 /* The registers of the thread's user code, also where a system call has touched the page. */
@@ -94,7 +107,7 @@ int page_fault(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-/* ---- memory that goes and moves: what events brought is no longer there ---- */
+/* ---- several pages ---- */
 
 #define LEAVES_AT_ONCE (1 << 16) /* 8 GiB: a larger room is mostly a reservation, where nothing was before */
 #define MOVES_AT_ONCE (1 << 16)	 /* units: the rest of a larger range loses its events */
@@ -103,6 +116,8 @@ struct page_range {
 	__u64 image, slot;
 	__u64 first, nr; /* pages */
 	__u64 from;	 /* the page that moves to the first one */
+	__u64 traceback; /* that brings them all */
+	__u64 keeps;	 /* pages that have a note keep it */
 };
 
 static __always_inline bool is_in_range(const struct page_range *range, __u64 unit, __u64 *ret_at)
@@ -111,10 +126,34 @@ static __always_inline bool is_in_range(const struct page_range *range, __u64 un
 	return *ret_at < range->nr;
 }
 
+static __always_inline __u64 first_leaf(const struct page_range *range)
+{
+	return range->first >> pages_shift >> LEAF_BITS;
+}
+
+static __always_inline __u64 leaves_in(const struct page_range *range)
+{
+	return ((range->first + range->nr - 1) >> pages_shift >> LEAF_BITS) - first_leaf(range) + 1;
+}
+
+static long put_pages_in_leaf(__u32 i, void *range_)
+{
+	const struct page_range *range = range_;
+	struct process *process = process_in(range->slot);
+	struct page_key key = { range->image, first_leaf(range) + i };
+	struct page_leaf *leaf = process ? leaf_at(process, &key) : NULL;
+	__u64 ignored;
+
+	for (__u64 at = 0; process && at < LEAF_PAGES; at++)
+		if (is_in_range(range, key.leaf << LEAF_BITS | at, &ignored))
+			put_in_leaf(process, leaf, at, range->traceback, range->keeps);
+	return 0;
+}
+
 static long forget_in_leaf(__u32 i, void *range_)
 {
 	const struct page_range *range = range_;
-	struct page_key key = { range->image, (range->first >> pages_shift >> LEAF_BITS) + i };
+	struct page_key key = { range->image, first_leaf(range) + i };
 	struct page_leaf *leaf = bpf_map_lookup_elem(&page_leaves, &key);
 	__u64 ignored;
 
@@ -126,8 +165,7 @@ static long forget_in_leaf(__u32 i, void *range_)
 
 static __always_inline void forget_pages(struct page_range *range)
 {
-	__u64 last = (range->first + range->nr - 1) >> pages_shift >> LEAF_BITS;
-	__u64 nr = last - (range->first >> pages_shift >> LEAF_BITS) + 1;
+	__u64 nr = leaves_in(range);
 
 	bpf_loop(nr < LEAVES_AT_ONCE ? nr : LEAVES_AT_ONCE, forget_in_leaf, range, 0);
 }
@@ -158,6 +196,32 @@ static long copy_unit(__u32 i, void *range_)
 	return 0;
 }
 
+/* Copies the notes of the range's pages from where they were. */
+static __always_inline void copy_notes(struct page_range *range, __u64 from)
+{
+	__u64 nr = ((range->first + range->nr - 1) >> pages_shift) - (range->first >> pages_shift) + 1;
+
+	range->from = from >> PAGE_BITS;
+	bpf_loop(nr < MOVES_AT_ONCE ? nr : MOVES_AT_ONCE, copy_unit, range, 0);
+}
+
+/* The pages that an mremap moves. */
+static __always_inline __u64 pages_to_move(__u64 old_bytes, __u64 new_bytes)
+{
+	return ((old_bytes < new_bytes ? old_bytes : new_bytes) + PAGE_BYTES - 1) >> PAGE_BITS;
+}
+
+static __always_inline bool is_for_pages(struct process *process, struct page_range *range)
+{
+	if (!process || !records_pages(process))
+		return false;
+	range->image = process->image;
+	range->slot = process->slot;
+	return true;
+}
+
+/* ---- by faults: memory that goes and moves ---- */
+
 /*
  * For an mremap that asked for exactly this room, which is then where the pages go. It may still fail, so the notes stay
  * where they were, too: nothing is resident there if it does not, and what comes back comes by a fault.
@@ -166,14 +230,12 @@ static __always_inline void note_mremap(struct page_range *range)
 {
 	const struct pt_regs *regs = (const void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	__u64 from = PT_REGS_PARM1_CORE_SYSCALL(regs), old = PT_REGS_PARM2_CORE_SYSCALL(regs);
-	__u64 new = PT_REGS_PARM3_CORE_SYSCALL(regs), nr;
+	__u64 new = PT_REGS_PARM3_CORE_SYSCALL(regs);
 
 	if (SYSCALL_NUMBER_CORE(regs) != NR_MREMAP || (new + PAGE_BYTES - 1) >> PAGE_BITS != range->nr)
 		return;
-	range->from = from >> PAGE_BITS;
-	range->nr = ((old < new ? old : new) + PAGE_BYTES - 1) >> PAGE_BITS;
-	nr = ((range->first + range->nr - 1) >> pages_shift) - (range->first >> pages_shift) + 1;
-	bpf_loop(nr < MOVES_AT_ONCE ? nr : MOVES_AT_ONCE, copy_unit, range, 0);
+	range->nr = pages_to_move(old, new);
+	copy_notes(range, from);
 }
 
 /* The kernel has found room for a mapping. Nothing is resident there, whatever came there before. */
@@ -182,15 +244,94 @@ int page_room_found(__u64 *ctx)
 {
 	const struct vm_unmapped_area_info *info = (const void *)ctx[1];
 	__u64 address = ctx[0];
-	struct process *process = current_process();
 	struct page_range range = { .first = address >> PAGE_BITS };
 
-	if (!process || !records_pages(process) || (long)address < 0)
+	if ((long)address < 0 || !is_for_pages(current_process(), &range))
 		return 0;
-	range.image = process->image;
-	range.slot = process->slot;
 	range.nr = info->length >> PAGE_BITS;
 	forget_pages(&range);
 	note_mremap(&range);
+	return 0;
+}
+
+/* ---- by rmap: each page that the kernel adds to a process's memory ---- */
+
+static __always_inline __u64 pages_of_folio(const struct folio *folio)
+{
+	const struct folio___with_order *older = (const void *)folio;
+	unsigned long flags = 0;
+
+	bpf_core_read(&flags, sizeof(flags), folio);
+	if (!(flags & 1UL << bpf_core_enum_value(enum pageflags, PG_head)))
+		return 1;
+	if (bpf_core_field_exists(older->_folio_order))
+		return 1ULL << (BPF_CORE_READ(older, _folio_order) & 31);
+	return 1ULL << (BPF_CORE_READ(folio, _flags_1) & 31);
+}
+
+/* The process that has the memory. While a fork or an exec makes it, its owner does not run in it yet. */
+static __always_inline struct process *process_of_memory(struct mm_struct *mm)
+{
+	struct task_struct *owner = mm->owner;
+	struct process *process = owner && owner->mm == mm ? find_process_of_task(owner) : NULL;
+
+	return process ? find_memory_owner(process) : NULL;
+}
+
+/*
+ * A page of pages that were there (khugepaged, MADV_COLLAPSE) is made below the lock for writing. The second bit of the owner
+ * may be set; with the first one readers have it.
+ */
+static __always_inline bool is_collapse(const struct mm_struct *mm, const struct task_struct *task)
+{
+	return (BPF_CORE_READ(mm, mmap_lock.owner.counter) & ~2ULL) == (__u64)task;
+}
+
+/* A fault, MAP_POPULATE, mlock, another process's write: the page table is locked, so nothing preempts this. */
+SEC("fentry")
+int page_added(__u64 *ctx)
+{
+	const struct vm_area_struct *vma = (const void *)ctx[1];
+	struct page_range range = { .first = ctx[2] >> PAGE_BITS, .nr = pages_of_folio((const void *)ctx[0]) };
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct mm_struct *mm = vma->vm_mm;
+	bool is_own = task->mm == mm && !(task->flags & PF_KTHREAD), is_bystander = false;
+	struct thread *thread;
+	struct process *process;
+	__u64 ignored;
+
+	if (range.nr < 1ULL << pages_shift && !is_in_range(&range, range.first >> pages_shift, &ignored))
+		return 0;
+	thread = is_own ? own_thread(&is_bystander) : NULL;
+	if (is_bystander)
+		return 0;
+	process = is_own ? process_of_thread(thread) : process_of_memory(mm);
+	if (!is_for_pages(process, &range) || !is_recording(process))
+		return 0;
+	range.traceback = is_own ? traceback_of_page(process, thread, task) : PAGE_BY_KERNEL;
+	if (range.nr == 1) {
+		put_page(process, range.first >> pages_shift, range.traceback);
+		return 0;
+	}
+	range.keeps = is_collapse(mm, task);
+	bpf_loop(leaves_in(&range), put_pages_in_leaf, &range, 0);
+	return 0;
+}
+
+/* An mremap has ended. */
+SEC("fexit")
+int pages_moved(__u64 *ctx)
+{
+	const struct pt_regs *regs = (const void *)ctx[0];
+	__u64 to = ctx[1], from = BPF_CORE_READ(regs, di);
+	struct page_range range = { .first = to >> PAGE_BITS };
+
+	if ((long)to < 0 || to == from || !is_for_pages(current_process(), &range))
+		return 0;
+	range.nr = pages_to_move(BPF_CORE_READ(regs, si), BPF_CORE_READ(regs, dx));
+	forget_pages(&range);
+	copy_notes(&range, from);
+	range.first = from >> PAGE_BITS;
+	forget_pages(&range);
 	return 0;
 }

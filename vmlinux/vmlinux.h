@@ -93,6 +93,15 @@ typedef struct {
 } mm_context_t;
 
 struct file;
+struct task_struct;
+
+typedef struct {
+	long long counter;
+} atomic64_t;
+
+struct rw_semaphore {
+	atomic64_t owner;
+};
 
 struct mm_struct {
 	mm_context_t context; /* x86 */
@@ -100,7 +109,24 @@ struct mm_struct {
 	unsigned long arg_start, arg_end;
 	unsigned long start_stack; /* in the main thread's stack */
 	int map_count;
+	struct rw_semaphore mmap_lock;
+	struct task_struct *owner;
 	struct uprobes_state uprobes_state;
+};
+
+enum pageflags {
+	PG_head = 6,
+};
+
+struct folio {
+	unsigned long flags; /* a structure since 6.18 */
+	unsigned long _flags_1; /* of its second page */
+};
+
+/* Linux 6.1 to 6.5. */
+struct folio___with_order {
+	unsigned long flags;
+	unsigned char _folio_order;
 };
 
 struct file_system_type {
@@ -225,6 +251,7 @@ struct vm_area_struct {
 	unsigned long vm_flags;
 	unsigned long vm_pgoff;
 	struct file *vm_file;
+	struct mm_struct *vm_mm;
 };
 
 /* A call whose return address a return probe has replaced. */
@@ -277,6 +304,7 @@ struct thread_info {
 };
 
 #define PF_IO_WORKER 0x10 /* include/linux/sched.h */
+#define PF_KTHREAD 0x200000
 
 struct task_struct {
 	struct thread_info thread_info;

@@ -146,7 +146,9 @@
 	  "tracebacks without frames of Python code: the state that CPython has of the thread was not found")                      \
 	X(blocks_amid_others,                                                                                                      \
 	  "blocks of signal handlers that interrupted their thread while it recorded another block: not recorded")                   \
-	X(pages_dropped, "pages that were seen to come, but not recorded: no room, the process had used up its share of it, or no memory in the kernel")
+	X(pages_dropped, "pages that were seen to come, but not recorded: no room, the process had used up its share of it, or no memory in the kernel") \
+	X(page_moves_missed,                                                                                                       \
+	  "mappings made or moved (any process) that the kernel skipped, because it was already handling one: pages may count for other code, or none")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "render/emitter.h"
 #include "snapshot.h"
+#include "snapshot/pages_by.h"
 
 /* Ordered as in the sentence; they add up to RSS. */
 static const struct {
@@ -16,7 +17,7 @@ static const struct {
 	{ "traced", "pages_traced_bytes", "by code" },
 	{ "older", "pages_older_bytes", "older than the recording" },
 	{ "inherited", "pages_inherited_bytes", "from before the fork" },
-	{ "by_kernel", "pages_by_kernel_bytes", "by the kernel's own threads" },
+	{ "by_kernel", "pages_by_kernel_bytes", "by the kernel or another process" },
 	{ "unattributed", "pages_unattributed_bytes", "not attributed" },
 	{ "files", "pages_rss_files_bytes", "of files" },
 	{ "shared", "pages_rss_shared_bytes", "shared" },
@@ -50,21 +51,9 @@ void emit_pages_why(struct emitter *out, const struct snapshot *snapshot, const 
 			  snapshot__metadata(snapshot, "pid") ?: "?", why);
 }
 
-/* How the pages were seen to come, and what is not seen so. A file may have any text there. */
-static const struct hook {
-	const char *name, *seen, *unseen;
-} hooks[] = {
-	{ "faults", "page faults", "MAP_POPULATE, mlock, another process's writes, an mremap to a given place, the start of the program" },
-};
-
-static const struct hook *hook_of(const struct snapshot *snapshot)
+static const struct pages_by *way_of(const struct snapshot *snapshot)
 {
-	const char *name = snapshot__metadata(snapshot, "pages_by") ?: "";
-
-	for (size_t i = 0; i < ARRAY_SIZE(hooks); i++)
-		if (!strcmp(hooks[i].name, name))
-			return &hooks[i];
-	return NULL;
+	return pages_by_name(snapshot__metadata(snapshot, "pages_by") ?: "");
 }
 
 static bool is_bound(const struct snapshot *snapshot)
@@ -107,11 +96,11 @@ static void put_page_notes(struct emitter *out, const struct snapshot *snapshot,
 {
 	uint64_t huge = page_number(snapshot, "pages_huge_bytes"), spread = page_number(snapshot, "pages_spread_bytes");
 	uint64_t swapped = page_number(snapshot, "pages_swapped_bytes"), missing = page_number(snapshot, "pages_unattributed_bytes");
-	const struct hook *hook = hook_of(snapshot);
+	const struct pages_by *way = way_of(snapshot);
 	char text[UNIT_TEXT_MAX], more_text[UNIT_TEXT_MAX];
 
-	if (missing && hook)
-		emit_line(out, "%snot attributed: what came without %s: %s", margin, hook->seen, hook->unseen);
+	if (missing && way)
+		emit_line(out, "%snot attributed: what %s not show: %s", margin, way->text, way->unseen);
 	if (has_scan(snapshot, "with zeros"))
 		emit_line(out, "%spages that were only read are among these, too, although they are in no RSS: before Linux 6.7 they "
 			  "look like pages that another process shares", margin);
@@ -141,13 +130,13 @@ int render_pages(FILE *file, const struct snapshot *snapshot, const char *margin
 
 void emit_pages(struct emitter *out, const struct snapshot *snapshot)
 {
-	const struct hook *hook = hook_of(snapshot);
+	const struct pages_by *way = way_of(snapshot);
 
 	if (!snapshot_has_pages(snapshot))
 		return;
 	emit_object(out, "pages");
-	emit_text(out, "by", hook ? hook->name : NULL);
-	emit_text(out, "unseen", hook ? hook->unseen : NULL);
+	emit_text(out, "by", way ? way->name : NULL);
+	emit_text(out, "unseen", way ? way->unseen : NULL);
 	emit_text(out, "meaning", PAGES_MEANING);
 	emit_text(out, "why", snapshot_pages_why(snapshot));
 	emit_bool(out, "ended", is_bound(snapshot) && !has_scan(snapshot, "unread"));

@@ -504,7 +504,9 @@ MUTANTS = {
 
     "pages: a note stays where there is room for a mapping": ("pages.bpf.c", "\trange.nr = info->length >> PAGE_BITS;\n", ""),
     "pages: all notes of a leaf go": (
-        "pages.bpf.c", "\t\tif (is_in_range(range, key.leaf << LEAF_BITS | at, &ignored))\n", ""),
+        "pages.bpf.c", "\t\tif (is_in_range(range, key.leaf << LEAF_BITS | at, &ignored))\n\t\t\tleaf->", "\t\t\tleaf->"),
+    "pages: a folio takes all of its leaves": (
+        "pages.bpf.c", "\t\tif (is_in_range(range, key.leaf << LEAF_BITS | at, &ignored))\n\t\t\tput", "\t\t\tput"),
     "pages: an mremap that may fail takes its notes away": (
         "pages.bpf.c", "\tto_leaf->traceback[to & (LEAF_PAGES - 1)] = traceback;\n",
         "\tto_leaf->traceback[to & (LEAF_PAGES - 1)] = traceback;\n\tleaf->traceback[from & (LEAF_PAGES - 1)] = PAGE_UNSEEN;\n"),
@@ -520,6 +522,19 @@ MUTANTS = {
     "pages: their leaves are not counted": ("pages.bpf.c", "\t\t__sync_fetch_and_add(&process->leaves, 1);\n", ""),
     "pages: a kernel thread has code": ("pages.bpf.c", "task->flags & PF_IO_WORKER", "0"),
     "pages: they come while nothing is recorded": ("pages.bpf.c", "records_pages(process) && is_recording(process)", "records_pages(process)"),
+    "pages: a folio is one page": ("pages.bpf.c", "_flags_1) & 31)", "_flags_1) & 0)"),
+    "pages: before 6.6 a folio is one page": ("pages.bpf.c", "_folio_order) & 31)", "_folio_order) & 0)"),
+    "pages: another process has code": ("pages.bpf.c", "task->mm == mm && !(task->flags & PF_KTHREAD)", "true"),
+    "pages: a kernel thread is the process": ("pages.bpf.c", "task->mm == mm && !(task->flags & PF_KTHREAD)", "task->mm == mm"),
+    "pages: any memory is its owner's": ("pages.bpf.c", "owner && owner->mm == mm ?", "owner ?"),
+    "pages: a huge page of others takes them over": ("pages.bpf.c", "range->traceback, range->keeps", "range->traceback, false"),
+    "pages: readers make a page of others": ("pages.bpf.c", "& ~2ULL) == (__u64)task", "& ~3ULL) == (__u64)task"),
+    "pages: an mremap that failed has moved them": ("pages.bpf.c", "(long)to < 0 || to == from ||", "to == from ||"),
+    "pages: an mremap in place has moved them": ("pages.bpf.c", "(long)to < 0 || to == from ||", "(long)to < 0 ||"),
+    "pages: an old note is where they move to": (
+        "pages.bpf.c", "\tforget_pages(&range);\n\tcopy_notes(&range, from);\n\trange", "\tcopy_notes(&range, from);\n\trange"),
+    "pages: notes stay where pages moved from": (
+        "pages.bpf.c", "\trange.first = from >> PAGE_BITS;\n\tforget_pages(&range);\n", ""),
     "pages: each page is a sample": (
         "pages.bpf.c", "\tif (page != chosen_page(unit, pages_shift, settings.hash_seed))\n\t\treturn 0;\n", ""),
     "pages: a sample stands for itself": ("pages.bpf.c", "COUNTER_allocations], 1ULL << pages_shift", "COUNTER_allocations], 1"),

@@ -13,9 +13,12 @@
 
 extern __u32 pages_shift;
 extern bool pages_of_all;
+extern bool fake_lacks_fields;
 extern struct settings settings;
 int page_fault(struct bpf_perf_event_data *ctx);
 int page_room_found(__u64 *ctx);
+int page_added(__u64 *ctx);
+int pages_moved(__u64 *ctx);
 
 static void touch(__u64 page)
 {
@@ -226,6 +229,171 @@ Test(pages, stay_where_they_are_when_another_call_finds_room)
 	find_room(START + PAGES, 1);
 	expect_same(traceback_of_unit(START + PAGES), PAGE_UNSEEN, "the room that was found");
 	expect_same(traceback_of_unit(START), traceback, "the page");
+}
+
+/* ---- by rmap ---- */
+
+/* The kernel adds a folio of 2^order pages to the memory of the process. */
+static void add_folio(__u64 page, unsigned long order)
+{
+	struct vm_area_struct vma = { .vm_mm = &process->mm };
+	struct folio folio = { order ? 1UL << PG_head : 0, order };
+	__u64 ctx[] = { (__u64)&folio, (__u64)&vma, page << PAGE_BITS };
+
+	fake_lacks_fields = true; /* a kernel since 6.6 */
+	page_added(ctx);
+	fake_lacks_fields = false;
+}
+
+static void end_mremap(__u64 from, __u64 old_nr, __u64 new_nr, __u64 result)
+{
+	struct pt_regs regs = { .di = from << PAGE_BITS, .si = old_nr << PAGE_BITS, .dx = new_nr << PAGE_BITS };
+	__u64 ctx[] = { (__u64)&regs, result };
+
+	pages_moved(ctx);
+}
+
+static void begin_rmap(void)
+{
+	begin();
+	process->mm.owner = &main_thread->task;
+}
+
+/* Returns how many of these pages have the traceback. */
+static int pages_with(__u64 traceback, __u64 first, __u64 nr)
+{
+	int found = 0;
+
+	for (__u64 page = first; page < first + nr; page++)
+		found += traceback_of_unit(page) == traceback;
+	return found;
+}
+
+Test(pages, of_a_folio_belong_to_the_code_that_needed_one_of_them)
+{
+	begin_rmap();
+	add_folio(START, 9);
+	cr_expect(traceback_of_unit(START) > PAGE_UNTRACED);
+	expect_same(pages_with(traceback_of_unit(START), START, 512), 512, "pages");
+	expect_same(traceback_of_unit(START + 512), PAGE_UNSEEN, "the next page");
+	expect(allocations, 512);
+	stand_at(0x402000);
+	add_folio(START + 512, 0);
+	cr_expect(traceback_of_unit(START + 512) > PAGE_UNTRACED && traceback_of_unit(START + 512) != traceback_of_unit(START));
+	expect(allocations, 513);
+}
+
+Test(pages, of_a_folio_before_linux_6_6)
+{
+	struct vm_area_struct vma;
+	struct folio___with_order folio = { 1UL << PG_head, 9 };
+	__u64 ctx[] = { (__u64)&folio, (__u64)&vma, START << PAGE_BITS };
+
+	begin_rmap();
+	vma.vm_mm = &process->mm;
+	page_added(ctx);
+	expect(allocations, 512);
+}
+
+Test(pages, that_another_process_brings_have_no_code)
+{
+	begin_rmap();
+	add_folio(START, 0);
+	thread_run(thread_start(process_start(200), 200));
+	add_folio(START, 0);
+	expect_same(traceback_of_unit(START), PAGE_BY_KERNEL, "another one writes");
+	main_thread->task.flags = PF_KTHREAD;
+	thread_run(main_thread);
+	add_folio(START + 1, 0);
+	expect_same(traceback_of_unit(START + 1), PAGE_BY_KERNEL, "a thread of the kernel uses the memory");
+	main_thread->task.mm = NULL;
+	add_folio(START + 2, 0);
+	expect_same(traceback_of_unit(START + 2), PAGE_UNSEEN, "memory that is not its owner's");
+}
+
+Test(pages, stay_whose_they_are_when_one_is_made_of_them)
+{
+	__u64 traceback;
+
+	begin_rmap();
+	add_folio(START, 0);
+	traceback = traceback_of_unit(START);
+	stand_at(0x402000);
+	process->mm.mmap_lock.owner.counter = (__u64)&main_thread->task | 1; /* readers have it */
+	add_folio(START + 512, 9);
+	process->mm.mmap_lock.owner.counter = (__u64)&main_thread->task | 2;
+	add_folio(START, 9);
+	expect_same(traceback_of_unit(START), traceback, "a page that was there");
+	expect_same(pages_with(traceback_of_unit(START + 1), START, 512), 511, "pages that were not");
+	process->mm.mmap_lock.owner.counter = (__u64)&main_thread->task | 1;
+	add_folio(START, 9);
+	expect_same(pages_with(traceback_of_unit(START + 1), START, 512), 512, "pages of a fault");
+}
+
+Test(pages, move_with_an_mremap_that_succeeds)
+{
+	__u64 traceback;
+
+	begin_rmap();
+	add_folio(START, 0);
+	traceback = traceback_of_unit(START);
+	add_folio(START + 101, 0); /* a note from before */
+	end_mremap(START, 2, 5, -12ULL);
+	end_mremap(START, 2, 5, START << PAGE_BITS);
+	expect_same(traceback_of_unit(START), traceback, "a page that has not moved");
+	end_mremap(START, 2, 5, (START + 100) << PAGE_BITS);
+	expect_same(traceback_of_unit(START + 100), traceback, "the page");
+	expect_same(traceback_of_unit(START + 101), PAGE_UNSEEN, "where no page came to");
+	expect_same(traceback_of_unit(START), PAGE_UNSEEN, "where it was");
+}
+
+/* model: of resident pages only, as notes of others mean nothing. */
+static void step_by_rmap(void)
+{
+	__u64 order = rand() % 7, nr = 1 << order, at = rand() % (PAGES - nr) & -nr, to = PAGES + rand() % (PAGES - nr);
+
+	switch (rand() % 4) {
+	case 0: /* DONTNEED */
+		memset(&model[at], 0, nr * sizeof(*model));
+		break;
+	case 1:
+		end_mremap(START + at, nr, nr + rand() % 20, (START + to) << PAGE_BITS);
+		memcpy(&model[to], &model[at], nr * sizeof(*model));
+		memset(&model[at], 0, nr * sizeof(*model));
+		break;
+	default:
+		stand_at(0x400000 + rand() % 1000 * 16);
+		add_folio(START + at, order);
+		for (__u64 i = at; i < at + nr; i++)
+			model[i] = traceback_of_unit(START + at);
+	}
+}
+
+Test(pages, by_rmap_go_and_move_as_their_memory_does)
+{
+	begin_rmap();
+	srand(1);
+	for (int i = 0; i < STEPS; i++) {
+		step_by_rmap();
+		for (__u64 page = 0; page < 2 * PAGES && i % 20 == 0; page++)
+			cr_assert(!model[page] || traceback_of_unit(START + page) == model[page], "page %llu after step %d", page, i);
+	}
+}
+
+Test(pages, of_folios_are_samples_of_one_in_each_unit)
+{
+	__u64 nr = 0;
+
+	begin_rmap();
+	pages_shift = 3;
+	for (__u64 at = 0; at < 512; at += 4) { /* two of a unit */
+		add_folio(START + at, 2);
+		nr += at % 8 && traceback_of_unit((START + at) >> 3) > PAGE_UNTRACED;
+	}
+	expect_same(nr, 64, "samples");
+	expect(allocations, 512);
+	add_folio(START, 9);
+	expect(allocations, 1024);
 }
 
 /* ---- samples ---- */

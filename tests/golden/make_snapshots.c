@@ -354,11 +354,11 @@ static void make_rss_hostile(struct make *m)
 	metadata(m, "rss_monotonic_ns", "18446744073709551615");
 }
 
-static void page_blocks(struct make *m)
+static void page_blocks(struct make *m, const char *way)
 {
 	uint32_t root = line(m, "main", "src/main.c", 70), cart = line(m, "cart_new", "src/cart.c", 31);
 
-	metadata(m, "pages_by", "faults");
+	metadata(m, "pages_by", way);
 	must(snapshot_builder__domain_name(m->builder, 9, "pages"), "domain name");
 	m->domain = 9;
 	blocks(m, TRACEBACK(m, 0, cart, root), 1 << 20, 40, 10 * SEC);
@@ -367,7 +367,7 @@ static void page_blocks(struct make *m)
 }
 
 /* 41.2 of 50 MiB are traced. */
-static void pages_of_scan(struct make *m, const char *scan)
+static void pages_of_scan(struct make *m, const char *scan, const char *way)
 {
 	static const char *const number[][2] = {
 		{ "rss_anon", "46137344" }, { "traced", "43171840" }, { "older", "2097152" }, { "by_kernel", "4096" },
@@ -383,24 +383,24 @@ static void pages_of_scan(struct make *m, const char *scan)
 		snprintf(key, sizeof(key), "pages_%s_bytes", number[i][0]);
 		metadata(m, key, number[i][1]);
 	}
-	page_blocks(m);
+	page_blocks(m, way);
 }
 
 static void make_pages(struct make *m)
 {
-	pages_of_scan(m, "exact");
+	pages_of_scan(m, "exact", "faults");
 }
 
 static void make_pages_zeros(struct make *m)
 {
-	pages_of_scan(m, "with zeros");
+	pages_of_scan(m, "with zeros", "rmap");
 }
 
 static void pages_without_scan(struct make *m, const char *scan)
 {
 	shop_metadata(m, "4711", "/opt/shop/bin/shopd", "64");
 	metadata(m, "pages_scan", scan);
-	page_blocks(m);
+	page_blocks(m, "faults");
 }
 
 static void make_pages_ended(struct make *m)

@@ -18,9 +18,13 @@
 
 #define PAGE 4096L
 #define HUGE (512 * PAGE)
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
 
-static char *moved, *copied;
+static char *moved, *copied, *discarded, *small;
 static pid_t child;
+static int is_collapsed;
 static volatile long sum;
 
 static inline __attribute__((always_inline)) void touch(volatile char *p, long from, long nr)
@@ -171,6 +175,46 @@ SITE static void locked(void)
 	mlock(map(20, 0), 20 * PAGE);
 }
 
+SITE static void made_ready(void)
+{
+	madvise(map(60, 0), 60 * PAGE, MADV_POPULATE_WRITE);
+}
+
+SITE static void to_discard(void)
+{
+	discarded = map(120, 0);
+	touch(discarded, 0, 120);
+	madvise(discarded, 120 * PAGE, MADV_DONTNEED);
+}
+
+/* Without an event, where the pages of other code were. */
+SITE static void populate_again(void)
+{
+	madvise(discarded, 120 * PAGE, MADV_POPULATE_WRITE);
+}
+
+static char *map_huge(void)
+{
+	char *p = mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return (char *)(((uintptr_t)p + HUGE - 1) & -HUGE);
+}
+
+/* 500 of 512 pages, each by itself. */
+SITE static void to_collapse(void)
+{
+	small = map_huge();
+	madvise(small, HUGE, MADV_NOHUGEPAGE);
+	touch(small, 0, 500);
+}
+
+/* Makes one huge page of them, where the kernel can. */
+SITE static void collapse(void)
+{
+	madvise(small, HUGE, MADV_HUGEPAGE);
+	is_collapsed = !madvise(small, HUGE, MADV_COLLAPSE);
+}
+
 SITE static void of_file(void)
 {
 	int fd = memfd_create("pages", 0);
@@ -185,9 +229,8 @@ SITE static void of_file(void)
 
 SITE static void huge(void)
 {
-	char *p = mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p = map_huge();
 
-	p = (char *)(((uintptr_t)p + HUGE - 1) & -HUGE);
 	madvise(p, HUGE, MADV_HUGEPAGE);
 	touch(p, 7, 1);
 }
@@ -253,7 +296,8 @@ static void go(void)
 	pthread_t thread;
 
 	some(), not_needed(), unmapped(), touched_again(), to_move(), move(), to_grow(), to_stay(), fill_hole(), of_brk(), read_only(), read_then_written();
-	by_system_call(), shared(), populated(), locked(), of_file(), huge(), by_another(), to_copy();
+	by_system_call(), shared(), populated(), locked(), made_ready(), to_discard(), populate_again(), of_file(), huge();
+	to_collapse(), collapse(), by_another(), to_copy();
 	pthread_create(&thread, NULL, of_thread, NULL);
 	pthread_join(thread, NULL);
 	fork_child();
@@ -262,10 +306,11 @@ static void go(void)
 int main(void)
 {
 	older();
+	sum = 1; /* a page of our variables, which is of no function below */
 	ready();
 	while (!strcmp(next_command(), "go")) {
 		go();
-		answer("{\"done\": {\"child\": %d}}", (int)child);
+		answer("{\"done\": {\"child\": %d, \"collapsed\": %d}}", (int)child, is_collapsed);
 	}
 	if (child)
 		kill(child, SIGKILL);

@@ -18,8 +18,9 @@
 #include "collect/probe/detach.h"
 #include "collect/diagnosis/diagnosis.h"
 #include "collect/recording/load.h"
-#include "collect/sources/page_events.h"
+#include "collect/sources/page_ways.h"
 #include "process/mapping_events.h"
+#include "snapshot/pages_by.h"
 #include "process/proc.h"
 #include "collect/probe/feature_probes.h"
 
@@ -109,6 +110,25 @@ static enum check_state check_fentry(struct check *check)
 		   "may guess more%s", is_kernel_before(6, 16) ?
 			"; before Linux 6.16 children in the memory of their parent are not counted" : "");
 	return CHECK_COSTS;
+}
+
+/* How --domain pages would see pages come. */
+static enum check_state check_pages(struct check *check)
+{
+	const struct page_way *way;
+	int err;
+
+	if (trial_load())
+		return report_check(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
+	way = trial_page_ways(&err);
+	if (!way)
+		return report_trial(check, err, CHECK_COSTS, "resident memory is not recorded (--domain pages)");
+	if (!err)
+		reason_set(&check->found, 0, "--domain pages goes by %s, tried on allocsnap itself", way->name);
+	else
+		reason_set(&check->found, 0, "--domain pages goes by %s, as the kernel's functions cannot be traced (%s). It does not see %s",
+			   way->name, strerror(-err), pages_by_name(way->name)->unseen);
+	return err ? CHECK_COSTS : CHECK_GOOD;
 }
 
 /* A container does not see /sys/kernel/security/lockdown. So this tries what lockdown would forbid. */
@@ -392,7 +412,7 @@ static const struct row kernel_rows[] = {
 	{ "return probe, seccomp", check_return_call },
 	{ "probe on a 5-byte nop", check_nop5 },
 	{ "fentry", check_fentry },
-	{ "page fault event", .try = trial_page_events, CHECK_COSTS, "resident memory is not recorded (--domain pages)" },
+	{ "new pages", check_pages },
 	{ "lockdown", check_lockdown },
 	{ "tracefs", .text = "not needed: probes are perf events and BPF links" },
 };
@@ -451,7 +471,7 @@ int diagnose_machine(struct diagnosed_machine *machine)
 
 	uname(&names);
 	snprintf(machine->kernel, sizeof(machine->kernel), "%s", names.release);
-	machine->records_pages = !trial_page_events();
+	machine->records_pages = trial_page_ways(&err);
 	err = run_checks(machine, kernel_rows, ARRAY_SIZE(kernel_rows)) ?: check_privileges(machine);
 	err = err ?: run_checks(machine, our_rows, ARRAY_SIZE(our_rows)) ?: check_namespaces(machine);
 	traps.state = check_traps(&traps, &machine->costs);

@@ -52,12 +52,13 @@ static uint64_t own_offset(void)
 	return file_offset((uintptr_t)probe_target);
 }
 
+static const struct bpf_insn return_0[] = {
+	{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
+	{ .code = BPF_JMP | BPF_EXIT },
+};
+
 int trial_load_as(uint32_t attach_type)
 {
-	static const struct bpf_insn return_0[] = {
-		{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
-		{ .code = BPF_JMP | BPF_EXIT },
-	};
 	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = attach_type);
 	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "allocsnap_trial", "GPL", return_0,
 			       ARRAY_SIZE(return_0), &opts);
@@ -92,6 +93,22 @@ int trial_read_kernel(void)
 	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "allocsnap_trial", "GPL", read, ARRAY_SIZE(read), NULL);
 
 	return close_after(fd < 0 ? -errno : fd);
+}
+
+int trial_trace(const char *function, uint32_t attach_type)
+{
+	int id = libbpf_find_vmlinux_btf_id(function, attach_type), fd, link;
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = attach_type, .attach_btf_id = id);
+
+	if (id < 0)
+		return id == -ENOENT ? -ESRCH : id;
+	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "allocsnap_trial", "GPL", return_0, ARRAY_SIZE(return_0), &opts);
+	if (fd < 0)
+		return -errno;
+	link = bpf_link_create(fd, 0, attach_type, NULL);
+	link = link < 0 ? -errno : link;
+	close(fd);
+	return close_after(link);
 }
 
 /* ---- perf ---- */

@@ -18,6 +18,9 @@ int trial_uprobe_session(void);
 /* A program that reads the kernel's memory: lockdown can forbid that, with -EINVAL. */
 int trial_read_kernel(void);
 
+/* A program at a function of the kernel (BPF_TRACE_…). -ESRCH: there is no such function. */
+int trial_trace(const char *function, uint32_t attach_type);
+
 /* Loads a program that does nothing. A descriptor, or a negative errno. */
 int trial_load_as(uint32_t attach_type);
 

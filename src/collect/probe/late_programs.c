@@ -5,15 +5,20 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "collect/probe/feature_probes.h"
 #include "collect/bpf.h"
 #include "collect/probe/skeleton.h"
 
 /* The group of the programs that are never left out. */
 #define LATE_NEVER LATE_GROUP_NR
 
+#define TARGETS 2 /* names of one function, on different kernels and machines */
+
 static const struct {
 	enum late_group group;
 	const char *name;
+	const char *target[TARGETS]; /* the kernel's function that it traces */
+	uint32_t attach_type;	     /* of these */
 } program_at[] = {
 	[PROBE_RET] = { LATE_RETS, "leave_by_ret" },
 	[PROBE_RETURN] = { LATE_NEVER, "leave_call" },
@@ -22,6 +27,8 @@ static const struct {
 	[PROBE_SAMPLE] = { LATE_SAMPLE, "take_report" },
 	[PROBE_PYTHON] = { LATE_PYTHON, "python_place" },
 	[PROBE_PYTHON_HEAP] = { LATE_PYTHON, "python_heap" },
+	[LATE_PAGE_ADDED] = { LATE_RMAP, "page_added", { "folio_add_new_anon_rmap", "page_add_new_anon_rmap" }, BPF_TRACE_FENTRY },
+	[LATE_PAGES_MOVED] = { LATE_RMAP, "pages_moved", { "__x64_sys_mremap", "__arm64_sys_mremap" }, BPF_TRACE_FEXIT },
 	[LATE_PAGE_FAULT] = { LATE_PAGES, "page_fault" },
 	[LATE_PAGE_ROOM] = { LATE_PAGES, "page_room_found" },
 };
@@ -43,6 +50,15 @@ static int share_map(struct bpf_map *map, const struct allocsnap_bpf *bpf)
 	return fd < 0 ? bpf_map__set_autocreate(map, false) : bpf_map__reuse_fd(map, fd);
 }
 
+static int set_target(struct bpf_program *program, const char *const target[TARGETS])
+{
+	int err = 0;
+
+	for (int i = 0; i < TARGETS && target[i] && (!i || err == -ESRCH); i++)
+		err = bpf_program__set_attach_target(program, 0, target[i]);
+	return err;
+}
+
 static int load_group(struct bpf_object *object, const struct allocsnap_bpf *bpf, enum late_group group)
 {
 	struct bpf_program *program;
@@ -60,7 +76,8 @@ static int load_group(struct bpf_object *object, const struct allocsnap_bpf *bpf
 			continue;
 		program = bpf_object__find_program_by_name(object, program_at[nr].name);
 		err = bpf_program__set_autoload(program, true) ?:
-		      bpf_program__set_expected_attach_type(program, bpf_program__expected_attach_type(like));
+		      bpf_program__set_expected_attach_type(program, bpf_program__expected_attach_type(like)) ?:
+		      set_target(program, program_at[nr].target);
 	}
 	return err ?: bpf_object__load(object);
 }
@@ -99,6 +116,15 @@ int late_programs_find(struct late_programs *late, const struct allocsnap_bpf *b
 		program = err ? NULL : bpf_object__find_program_by_name(late->object[group], program_at[nr].name);
 	}
 	*ret = program;
+	return err;
+}
+
+int trial_late_program(unsigned int nr)
+{
+	int err = -ESRCH;
+
+	for (int i = 0; i < TARGETS && program_at[nr].target[i] && err == -ESRCH; i++)
+		err = trial_trace(program_at[nr].target[i], program_at[nr].attach_type);
 	return err;
 }
 

@@ -18,13 +18,16 @@ enum late_group {
 	LATE_RETS,   /* calls whose returns are seen at `ret` instructions */
 	LATE_SAMPLE, /* a process's own sampler */
 	LATE_PYTHON, /* CPython's allocators */
-	LATE_PAGES,  /* page faults */
+	LATE_RMAP,   /* pages, by functions of the kernel */
+	LATE_PAGES,  /* pages, by page faults */
 	LATE_GROUP_NR
 };
 
 /* Programs that are attached to no probe. Their numbers follow those in enum probe_end. */
 enum late_program {
-	LATE_PAGE_FAULT = PROBE_END_NR,
+	LATE_PAGE_ADDED = PROBE_END_NR,
+	LATE_PAGES_MOVED,
+	LATE_PAGE_FAULT,
 	LATE_PAGE_ROOM,
 	LATE_PROGRAM_NR
 };
@@ -43,6 +46,9 @@ void late_programs_leave_out(struct allocsnap_bpf *bpf, enum late_group group);
  */
 int late_programs_find(struct late_programs *late, const struct allocsnap_bpf *bpf, unsigned int nr,
 		       const struct bpf_program **ret);
+
+/* Tries whether a program that does nothing can be where this one is to be, which traces a function of the kernel. */
+int trial_late_program(unsigned int nr);
 
 void late_programs_release(struct late_programs *late);
 

@@ -26,7 +26,7 @@ int page_events_open(struct page_events *events, pid_t pid, bool of_children, in
 /* Opens the events of every process. 0 or a negative errno. */
 int page_events_open_all(struct page_events *events, int program_fd);
 
-/* Whether a process of ours could have such events, and the list of its pages: 0 or a negative errno. */
+/* Whether a process of ours could have such events: 0 or a negative errno. */
 int trial_page_events(void);
 
 void page_events_close(struct page_events *events);

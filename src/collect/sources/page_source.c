@@ -17,6 +17,7 @@
 #include "snapshot.h"
 
 struct page_state {
+	const struct page_hearing *hearing;
 	struct page_events events;
 	struct page_runs older;	   /* resident when the recording began, or its traces were cleared */
 	struct page_runs resident; /* at the last pass; none: the process had ended */
@@ -83,8 +84,8 @@ static int choose_pages(struct collector *collector, struct reason *why)
 
 static int configure_pages(struct collector *collector, struct allocsnap_bpf *bpf)
 {
-	bpf_program__set_autoload(bpf->progs.page_fault, collector->sources->pages.is_wanted);
-	bpf_program__set_autoload(bpf->progs.page_room_found, collector->sources->pages.is_wanted);
+	late_programs_leave_out(bpf, LATE_RMAP);
+	late_programs_leave_out(bpf, LATE_PAGES);
 	bpf->rodata->pages_since_ns = monotonic_now_ns();
 	bpf->rodata->pages_shift = collector->sources->pages.shift;
 	bpf->rodata->pages_of_all = collector->sources->pages.is_wanted;
@@ -100,19 +101,12 @@ static int page_program(struct collector *collector)
 	return err ?: bpf_program__fd(program);
 }
 
-static int hear_of_room(struct collector *collector)
+/* Where nobody has asked for pages, processes that are not recorded do not pay for them. */
+static int hear_of_pages(struct collector *collector)
 {
 	struct all_pages *pages = &collector->sources->pages;
-	const struct bpf_program *program;
-	int err;
 
-	if (pages->room)
-		return 0;
-	err = late_programs_find(&collector->late, collector->bpf, LATE_PAGE_ROOM, &program);
-	if (err)
-		return err;
-	pages->room = bpf_program__attach(program);
-	return pages->room ? 0 : -errno;
+	return page_hearing_begin(&pages->hearing, &collector->late, collector->bpf, !pages->is_wanted);
 }
 
 static int open_pages(struct collector *collector, struct reason *why)
@@ -120,17 +114,17 @@ static int open_pages(struct collector *collector, struct reason *why)
 	struct all_pages *pages = &collector->sources->pages;
 	int err = 0;
 
-	if (pages->is_wanted && collector->options.system_wide)
-		err = page_events_open_all(&pages->events, page_program(collector));
 	if (pages->is_wanted)
-		err = err ?: hear_of_room(collector);
+		err = hear_of_pages(collector);
+	if (!err && pages->is_wanted && pages->hearing.way->has_events && collector->options.system_wide)
+		err = page_events_open_all(&pages->events, page_program(collector));
 	return err ? reason_set(why, err, "cannot watch page faults: %s", strerror(-err)) : 0;
 }
 
 static void close_pages(struct collector *collector)
 {
 	page_events_close(&collector->sources->pages.events);
-	bpf_link__destroy(collector->sources->pages.room);
+	page_hearing_end(&collector->sources->pages.hearing);
 }
 
 static bool loads_pages_later(const struct collector *collector)
@@ -158,13 +152,17 @@ static void end_pages(struct collector *collector, struct target *target)
 static int begin_page_state(struct collector *collector, struct target *target, bool has_own, struct reason *why)
 {
 	struct page_state *state = target->pages.state = calloc(1, sizeof(*state));
-	int program_fd = page_program(collector), err = program_fd < 0 ? program_fd : 0;
+	int program_fd, err = 0;
 
 	if (!state)
 		return -ENOMEM;
 	state->shift = collector->sources->pages.shift;
-	if (has_own)
-		err = err ?: page_events_open(&state->events, target->identity.pid, !collector->options.unseen_pages, program_fd);
+	state->hearing = &collector->sources->pages.hearing;
+	if (has_own && state->hearing->way->has_events) {
+		program_fd = page_program(collector);
+		err = program_fd < 0 ? program_fd :
+		      page_events_open(&state->events, target->identity.pid, !collector->options.unseen_pages, program_fd);
+	}
 	return err ? reason_set(why, err, "cannot watch page faults of process %d: %s", target->identity.pid, strerror(-err)) : 0;
 }
 
@@ -191,7 +189,7 @@ static void set_pages_image(struct collector *collector, const struct target *ta
 static int begin_unseen(struct collector *collector, struct target *target, struct reason *why)
 {
 	const struct process *account = account_of(&collector->targets, target->slot);
-	int err = hear_of_room(collector);
+	int err = hear_of_pages(collector);
 
 	err = err ? reason_set(why, err, "cannot watch page faults: %s", strerror(-err)) :
 		    begin_page_state(collector, target, true, why);
@@ -494,7 +492,7 @@ static int join_pages(struct collector *collector)
 	int fd = bpf_map__fd(collector->bpf->maps.page_leaves), err;
 	struct leaves leaves = {};
 
-	if (!collector->sources->pages.room)
+	if (!collector->sources->pages.hearing.way)
 		return 0;
 	err = read_leaves(fd, &leaves);
 	for (size_t i = 0; i < collector->targets.target_nr && !err; i++)
@@ -552,7 +550,7 @@ static int describe_pages(struct snapshot_builder *builder, const struct target 
 	if (!state || (state->is_left && state->image != target->drained.account.image))
 		return 0;
 	err = snapshot_builder__domain_name(builder, DOMAIN_PAGES, "pages") ?:
-	      snapshot_builder__metadata(builder, "pages_by", "faults") ?:
+	      snapshot_builder__metadata(builder, "pages_by", state->hearing->way->name) ?:
 	      snapshot_builder__metadata(builder, "pages_scan", name_scan(state, target));
 	if (!err && state->is_unseen)
 		err = snapshot_builder__metadata(builder, "pages_why", why);
@@ -561,6 +559,12 @@ static int describe_pages(struct snapshot_builder *builder, const struct target 
 	if (!err && state->shift)
 		err = describe_numbers(builder, &(struct number){ "sample_bytes", PAGE_BYTES << state->shift }, 1);
 	return err || !state->resident.run_nr ? err : describe_numbers(builder, beside, ARRAY_SIZE(beside));
+}
+
+static void add_page_losses(const struct target *target, uint64_t *loss)
+{
+	if (target->pages.state)
+		loss[LOSS_page_moves_missed] += page_hearing_missed(target->pages.state->hearing);
 }
 
 const struct block_source page_source = {
@@ -583,4 +587,5 @@ const struct block_source page_source = {
 	.names_rate = name_page_rate,
 	.is_estimated = pages_are_samples,
 	.describe = describe_pages,
+	.add_losses = add_page_losses,
 };

@@ -5,7 +5,7 @@
 /*
  * Resident memory as a source of blocks: which code brought the pages that are there (bpf/pages.bpf.c, page_join.h).
  *
- *	attach: events of its threads ──► check: what is resident already ──► account opens
+ *	attach: events of its threads (page_ways.h) ──► check: what is resident already ──► account opens
  *	pass:   what is resident ──► what events brought ──► blocks and sums; leaves without a resident page go
  *
  * The pages are read before the leaves, so that each page that is resident has its event.
@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "collect/sources/page_events.h"
+#include "collect/sources/page_ways.h"
 
 /*
  * `record` without --domain has the pages, as samples, of the processes that nothing else sees (options.unseen_pages). They
@@ -22,14 +23,12 @@
  * another source sees such a process later, its pages end, and its account begins anew.
  */
 
-struct bpf_link;
-
 /* The state of all processes. */
 struct all_pages {
 	bool is_wanted; /* of every process */
 	uint32_t shift; /* of units of which one page is recorded (page_types.h); 0: every page is */
 	struct page_events events; /* where every process is recorded */
-	struct bpf_link *room;	   /* the program that hears of room for mappings; NULL: no pages are recorded so far */
+	struct page_hearing hearing; /* not begun: no pages are recorded so far */
 	bool is_refusal_noted;
 };
 
