@@ -134,8 +134,7 @@ def test_pages_of_a_run_from_its_start(bench):
     folder = f"{bench.folder}/run"
     bench.allocsnap("run", "--domain", "pages", "-o", folder, "--", "/usr/bin/python3", "-c",
                     SMALL_PAGES + "held = bytearray(40 << 20); gone = bytearray(8 << 20); del gone")
-    path, = [str(path) for path in pathlib.Path(folder).rglob("*.snap")]
-    shown = bench.show(path)
+    shown = bench.show(snapshots_below(folder)[-1])
     check_equal(shown["metadata"]["pages_scan"], "none", "what was resident")
     check(48 << 20 <= shown["traced_memory"]["current"] < 80 << 20, f"{shown['traced_memory']} was brought")
 
