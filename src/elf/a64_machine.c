@@ -392,7 +392,7 @@ const struct machine machine_a64 = {
 	.relocation = {
 		[RELOCATION_JUMP_SLOT] = R_AARCH64_JUMP_SLOT, [RELOCATION_GLOB_DAT] = R_AARCH64_GLOB_DAT,
 		[RELOCATION_ABSOLUTE] = R_AARCH64_ABS64, [RELOCATION_RELATIVE] = R_AARCH64_RELATIVE,
-		[RELOCATION_IRELATIVE] = R_AARCH64_IRELATIVE,
+		[RELOCATION_IRELATIVE] = 1032, /* R_AARCH64_IRELATIVE, which the header of musl lacks */
 	},
 	.register_bytes = sizeof(struct a64_registers),
 	.argument_place = { 0, 8, 16, 24, 32, 40 },
