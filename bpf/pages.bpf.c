@@ -323,12 +323,12 @@ SEC("fexit")
 int pages_moved(__u64 *ctx)
 {
 	const struct pt_regs *regs = (const void *)ctx[0];
-	__u64 to = ctx[1], from = BPF_CORE_READ(regs, di);
+	__u64 to = ctx[1], from = PT_REGS_PARM1_CORE_SYSCALL(regs);
 	struct page_range range = { .first = to >> PAGE_BITS };
 
 	if ((long)to < 0 || to == from || !is_for_pages(current_process(), &range))
 		return 0;
-	range.nr = pages_to_move(BPF_CORE_READ(regs, si), BPF_CORE_READ(regs, dx));
+	range.nr = pages_to_move(PT_REGS_PARM2_CORE_SYSCALL(regs), PT_REGS_PARM3_CORE_SYSCALL(regs));
 	forget_pages(&range);
 	copy_notes(&range, from);
 	range.first = from >> PAGE_BITS;
