@@ -30,7 +30,7 @@ ifneq ($(CCACHE),)
 endif
 
 comma   := ,
-# Of another machine than this one: a folder of its own.
+# Files for another machine have a folder of their own.
 MADE    := .output$(if $(filter-out $(HOST),$(ARCH)),/$(ARCH))
 OUT     := $(MADE)$(if $(READS_ONLY),/reading)$(if $(SAN),/san$(if $(SAN_ROOMS),-rooms))
 VERSION := $(shell cat VERSION)
@@ -63,7 +63,7 @@ COLLECT_SRC := $(call rooms,process go inject java collect/*) $(addprefix src/ex
 APP_SRC     := $(call rooms,cli census debuginfod fleet/cluster doctor push record top report)
 MAIN        := src/main.c
 
-# What goes into running programs is machine code of x86-64. src/inject/refused.c stands for these.
+# Injected code is x86-64's. src/inject/refused.c stands for these.
 INJECTS := $(filter x86,$(ARCH))
 ifeq ($(INJECTS),)
 COLLECT_SRC := $(filter-out $(addprefix src/inject/,eject.c execute.c found_samplers.c hooks.c injected_file.c placing.c plan.c remote_call.c \

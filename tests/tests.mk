@@ -46,7 +46,7 @@ test-live: $(BIN) workloads	## attach to real programs (as root)
 
 workloads: $(WORKLOADS)
 
-# Those without machine code of x86-64.
+# These have no machine code of x86-64.
 workloads-anywhere: $(filter-out $(addprefix $(OUT)/workloads/,claims dropped no_calls nop5 own_sampler% prologue unwind_% usdt_pool),$(WORKLOADS))
 
 # Programs and files of several suites: they are there before the suites begin (run.py).

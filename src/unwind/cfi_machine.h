@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_UNWIND_CFI_MACHINE_H
 #define ALLOCSNAP_UNWIND_CFI_MACHINE_H
 
-/* What differs between the machines whose call frame information is compiled, each for files of its e_machine. */
+/* The machines whose call frame information is compiled, each for files of its e_machine. */
 
 #include <libelf.h>
 #include <stdbool.h>

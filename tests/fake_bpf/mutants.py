@@ -48,7 +48,7 @@ MUTANTS = {
 
     # which call is pending
     "stale: a call that has gone stays": (
-        "unwind/stack.bpf.h", "\tif (!return_is_kept(call))\n\t\treturn true;\n", ""),
+        "unwind/stack.bpf.h", "\tif (!return_is_kept(thread, call, sp))\n\t\treturn true;\n", ""),
     "stale: above on the same stack stays": (
         "unwind/stack.bpf.h", "\treturn sp > call->sp && same_stack(call->sp, sp);", "\treturn false;"),
     "stale: above on any stack is gone": (
@@ -69,7 +69,7 @@ MUTANTS = {
     "stacks: a busy mapping lock means another stack": (
         "unwind/stack.bpf.h", "\t\treturn pending_sp - sp < NEAR_BYTES;", "\t\treturn false;"),
     "pending: nothing nests": (
-        "account/calls.bpf.h", "\tif (!call_is_over(process, call, sp, site))\n"
+        "account/calls.bpf.h", "\tif (!call_is_over(process, thread, call, sp, site))\n"
         "\t\treturn same_stack(call->sp, sp) ? PENDING_HERE : PENDING_ELSEWHERE;\n", ""),
     "pending: a dropped call is not counted": (
         "account/record.bpf.h", "\tlose_unreturned(process, call);\n\tif (is_realloc(call) && !", "\tif (is_realloc(call) && !"),
@@ -144,14 +144,14 @@ MUTANTS = {
     "return: without a call it is not counted": (
         "account/calls.bpf.h", "\t\t\tprocess_count_loss(process, LOSS_returns_unmatched);", "\t\t\t;"),
     "return: a `ret` of another depth": (
-        "account/calls.bpf.h", "call->sp == thread->caller.sp - sizeof(__u64) && ", ""),
-    "return: nothing is popped": ("account/calls.bpf.h", "#define RETURN_POPS 8", "#define RETURN_POPS 0"),
+        "account/calls.bpf.h", "call->sp == thread->caller.sp - RETURN_POPS && ", ""),
+    "return: nothing is popped": ("arch/x86/machine.bpf.h", "#define RETURN_POPS 8", "#define RETURN_POPS 0"),
     "return: into closed accounting": (
         "account/calls.bpf.h", "\tif (is_recording(process) || took_block(process, &calls->call))\n\t\tcall_finish", "\tcall_finish"),
     "return: a `ret` into closed accounting": (
         "account/calls.bpf.h", "\telse if (is_recording(process) || took_block(process, &calls->call))\n\t\tcall_finish", "\telse\n\t\tcall_finish"),
     "return: a `ret` to elsewhere": (
-        "account/calls.bpf.h", "\tif (is_from_before_gap(process, &calls->call) || !return_is_kept(&calls->call))\n"
+        "account/calls.bpf.h", "\tif (is_from_before_gap(process, &calls->call) || !return_is_kept(thread, &calls->call, calls->call.sp))\n"
         "\t\tcall_abandon(process, &calls->call);\n\telse if (is_rec", "\tif (is_rec"),
     "return: a result that is unreadable is not said": (
         "account/calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_results_unreadable);\n", ""),
@@ -211,7 +211,8 @@ MUTANTS = {
     "reported blocks: inside a call they count twice": (
         "account/calls.bpf.h", " ||\n\t    (is_in_call(thread) && call_is_declined(process, thread, thread->caller.sp, cookie)))", ")"),
     "reported blocks: the place is a return address": (
-        "account/calls.bpf.h", ".kind = CALLER_EXACT };", ".kind = 0 };"),
+        "account/calls.bpf.h", "\tthread->caller = caller_at(ctx, CALLER_EXACT);\n\treturn reported",
+        "\tthread->caller = caller_at(ctx, CALLER_RETURN);\n\treturn reported"),
     "reported blocks: a count is left out": (
         "account/calls.bpf.h", "cookie, address, product(count, size));", "cookie, address, size);"),
     "free: into closed accounting": (

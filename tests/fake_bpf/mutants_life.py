@@ -247,11 +247,11 @@ MUTANTS = {
     "trampoline: it is code like any other": (
         "unwind/unwind.bpf.h", "\tif (is_in_trampoline(walk))\n\t\treturn step_from_trampoline(walk);\n", ""),
     "trampoline: nothing is pushed": (
-        "unwind/unwind.bpf.h", "\twalk->frame.sp += 8 * pushed;\n", ""),
+        "unwind/unwind.bpf.h", "\twalk->frame.sp += 8 * TRAMPOLINE_PUSHED(at);\n", ""),
     "trampoline: pushed to the end": (
-        "unwind/unwind.bpf.h", "at < 15 ? 3 : at < 16 ? 2 : 1", "3"),
+        "arch/x86/machine.bpf.h", "(at) < 15 ? 3 : (at) < 16 ? 2 : 1", "3"),
     "trampoline: pushed from the start": (
-        "unwind/unwind.bpf.h", "at < 2 ? at : at < 4 ? 2 : at < 15", "at < 15"),
+        "arch/x86/machine.bpf.h", "(at) < 2 ? (at) : (at) < 4 ? 2 : (at) < 15", "(at) < 15"),
     "trampoline: the kernel knows after the call, too": (
         "unwind/unwind.bpf.h", "\tif (at <= TRAMPOLINE_SYSCALL)\n\t\treturn", "\tif (1)\n\t\treturn"),
     "trampoline: the stack has it before the call, too": (
@@ -259,8 +259,8 @@ MUTANTS = {
     "trampoline: its first instruction is a hijacked address": (
         "unwind/unwind.bpf.h", "end == UNWIND_GOES_ON && !walk->frame.is_exact && ", "end == UNWIND_GOES_ON && "),
     "trampoline: what it returns to was interrupted": (
-        "unwind/unwind.bpf.h", "\twalk->frame.sp += 8 * pushed;\n\twalk->frame.is_exact = 0;\n",
-        "\twalk->frame.sp += 8 * pushed;\n"),
+        "unwind/unwind.bpf.h", "\twalk->frame.sp += 8 * TRAMPOLINE_PUSHED(at);\n\twalk->frame.is_exact = 0;\n",
+        "\twalk->frame.sp += 8 * TRAMPOLINE_PUSHED(at);\n"),
     "guess: not marked": ("unwind/unwind.bpf.h", "\twalk->guessed = end;\n", ""),
     "guess: a wrong one is the end": (
         "unwind/unwind.bpf.h", "traceback.end = guessed ?: end;", "traceback.end = end;"),
@@ -441,7 +441,7 @@ MUTANTS = {
     "sampler: sizes are not limited": (
         "account/calls.bpf.h", "is_chosen = size >= settings.min_size && (!settings.max_size || size <= settings.max_size);", "is_chosen = true;"),
     "sampler: its place is a return address": (
-        "account/calls.bpf.h", "PT_REGS_FP(ctx), CALLER_EXACT };", "PT_REGS_FP(ctx), 0 };"),
+        "account/calls.bpf.h", "caller_at(ctx, CALLER_EXACT);\n\tsample_record", "caller_at(ctx, CALLER_RETURN);\n\tsample_record"),
     "sampler: values have eight bytes": (
         "account/calls.bpf.h", "(64 - 8 * source->bytes) & 63;", "0;"),
     "sampler: no value has a sign": (
@@ -511,7 +511,7 @@ MUTANTS = {
         "pages.bpf.c", "\tto_leaf->traceback[to & (LEAF_PAGES - 1)] = traceback;\n",
         "\tto_leaf->traceback[to & (LEAF_PAGES - 1)] = traceback;\n\tleaf->traceback[from & (LEAF_PAGES - 1)] = PAGE_UNSEEN;\n"),
     "pages: an mremap takes no notes": ("pages.bpf.c", "\tto_leaf->traceback[to & (LEAF_PAGES - 1)] = traceback;\n", ""),
-    "pages: any room is an mremap's": ("pages.bpf.c", "BPF_CORE_READ(regs, orig_ax) != NR_MREMAP || ", ""),
+    "pages: any room is an mremap's": ("pages.bpf.c", "SYSCALL_NUMBER_CORE(regs) != NR_MREMAP || ", ""),
     "pages: without room they are not counted": (
         "pages.bpf.c", "\t\tprocess_count_loss(process, LOSS_pages_dropped);\n", ""),
     "pages: they come to every process": (

@@ -3,7 +3,7 @@
 
 MUTANTS = {
     "python: a call by pointer counts at the jump": (
-        "python/python_calls.bpf.h", "(!python_calls[row].asks_zf || ctx->flags & FLAG_ZF)", "true"),
+        "python/python_calls.bpf.h", "(!python_calls[row].asks_zf || ZERO_FLAG(ctx))", "true"),
     "python: calloc does not multiply": (
         "python/python_calls.bpf.h", "\t\tret->size = product(count, ret->size);", "\t\t;"),
     "python: size and pointer are swapped": (
@@ -102,7 +102,7 @@ MUTANTS = {
     "native: the registers are lost": (
         "python/python_calls.bpf.h", "\tpython_note_place(ctx, thread, CALLER_EXACT);\n\tif (python_read", "\tif (python_read"),
     "native: the place of a probe is a return address": (
-        "python/python_calls.bpf.h", "PT_REGS_FP(ctx), kind };", "PT_REGS_FP(ctx), 0 };"),
+        "python/python_calls.bpf.h", "caller_at(ctx, kind);", "caller_at(ctx, CALLER_RETURN);"),
     "creations: a new block is walked again": (
         "python/creations.bpf.h", "return address && address != fresh ?", "return address ?"),
     "creations: a block is new forever": ("python/creations.bpf.h", "\tthread->python.fresh = 0;\n", ""),

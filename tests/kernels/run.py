@@ -26,7 +26,7 @@ SECONDS = int(os.environ.get("KERNELS_SECONDS", "1800"))
 
 
 def system_of(machine):
-    """What a guest of this machine has: (root folder, allocsnap, the folder with workloads and ledger)."""
+    """The files of a guest: (the root folder of its system, allocsnap, the folder with workloads and ledger)."""
     if machine is not qemu.ARM64:
         return "", os.environ["ALLOCSNAP"], os.environ["OUT"]
     arm64.build("all", "workloads-anywhere")

@@ -9,7 +9,7 @@ MUTANTS = {
     "an offset of lines is shifted": (
         "src/elf/python/python_offsets.c", ".code_instructions = 184", ".code_instructions = 186"),
     "the flag is not asked": (
-        "bpf/python/python_calls.bpf.h", "(!python_calls[row].asks_zf || ctx->flags & FLAG_ZF)", "true"),
+        "bpf/python/python_calls.bpf.h", "(!python_calls[row].asks_zf || ZERO_FLAG(ctx))", "true"),
     "a place in eight is left out": (
         "src/collect/python/python_codes.c", "if (shape_of_operation(info->site[i].operation) == shape)",
         "if (shape_of_operation(info->site[i].operation) == shape && (info->site[i].is_entry || i % 8))"),

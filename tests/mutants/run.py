@@ -160,7 +160,7 @@ def check_texts():
                 gone += 1
     rooms = re.findall(r"^([a-z/]+):", (ROOT / "scripts/arrows").read_text(encoding="utf-8"), re.MULTILINE)
     named = {mutant.name.partition(":")[0] for mutant in KINDS["rooms"].mutants(ROOT)}
-    for room in set(rooms) - named - {"collect"}:  # it has no code
+    for room in set(rooms) - named - {"collect", "arch"}:  # the first has no code, the second has assembler
         print(f"FAIL rooms: {room} has no mutant", file=sys.stderr)
         gone += 1
     return 1 if gone else 0

@@ -32,8 +32,7 @@ MUTANTS = {
     "step: a lost frame pointer's frame is read": (
         "bpf/shared/unwind_step.h", "rule.fp_kind == UNWIND_FP_AT_FP && frame->is_fp_lost", "0"),
     "step: a lost frame pointer stays lost": (
-        "bpf/shared/unwind_step.h", "\tframe->is_fp_lost = 0;\n\treturn unwind_memory__read",
-        "\treturn unwind_memory__read"),
+        "bpf/shared/unwind_step.h", "\tframe->is_fp_lost = 0;\n\treturn unwind_fp_base", "\treturn unwind_fp_base"),
     "step: a signal gives no frame pointer back": (
         "bpf/shared/unwind_step.h", "\tframe->is_exact = 1;\n\tframe->is_fp_lost = 0;\n",
         "\tframe->is_exact = 1;\n"),
@@ -129,31 +128,42 @@ MUTANTS = {
     # rules
     "rule: large offsets are cut": ("src/unwind/cfi_program.c", "return offset >= UNWIND_OFFSET_MIN &&", "return 1 ||"),
     "rule: any register": (
-        "src/unwind/cfi_program.c", "(cfa->reg != REG_SP && cfa->reg != REG_FP) ||", ""),
+        "src/unwind/cfi_program.c", "(cfa->reg != machine->sp && cfa->reg != machine->fp) ||", ""),
     "rule: the return address is anywhere": (
-        "src/unwind/cfi_program.c", " || row->return_address.offset != -8", ""),
+        "src/unwind/cfi_program.c", " && return_address->offset == -8", ""),
     "rule: the return address is somewhere": (
-        "src/unwind/cfi_program.c", "row->return_address.kind != COLUMN_AT_CFA || ", ""),
+        "src/unwind/cfi_program.c", "return_address->kind == COLUMN_AT_CFA && ", ""),
     "rule: the stack pointer is not the CFA": (
-        "src/unwind/cfi_program.c", "\t    row->sp.kind != COLUMN_UNSAID || ", "\t    "),
+        "src/unwind/cfi_program.c", "row->sp.kind != COLUMN_UNSAID || ", ""),
     "rule: the root goes on": (
         "src/unwind/cfi_program.c", "row->return_address.kind == COLUMN_UNDEFINED", "0"),
     "rule: any function may look like a signal's": (
-        "src/unwind/cfi_program.c", "program->cie->is_signal ? rule_of_signal(row) : rule_of_call(row)",
-        "row->cfa.kind == COLUMN_IS_EXPRESSION ? rule_of_signal(row) : rule_of_call(row)"),
+        "src/unwind/cfi_program.c", "program->cie->is_signal ? rule_of_signal(program->machine, row) : rule_of_call(program->machine, row)",
+        "row->cfa.kind == COLUMN_IS_EXPRESSION ? rule_of_signal(program->machine, row) : rule_of_call(program->machine, row)"),
     "rule: a signal's function is like any other": (
-        "src/unwind/cfi_program.c", "program->cie->is_signal ? rule_of_signal(row) : rule_of_call(row)",
-        "rule_of_call(row)"),
+        "src/unwind/cfi_program.c", "program->cie->is_signal ? rule_of_signal(program->machine, row) : rule_of_call(program->machine, row)",
+        "rule_of_call(program->machine, row)"),
     "rule: a signal's pc is anywhere": (
         "src/unwind/cfi_program.c", " ||\n\t    return_offset != rule.cfa_off + 8", ""),
     "rule: any PLT": (
         "src/unwind/cfi_program.c", "literal >= DW_OP_lit0 && literal <= DW_OP_lit15 &&\n\t       ", ""),
     "rule: a lost frame pointer is the same": (
-        "src/unwind/cfi_program.c", "rule->fp_kind = UNWIND_FP_LOST;", "rule->fp_kind = UNWIND_FP_SAME;"),
+        "src/unwind/cfi_program.c", "\trule->fp_kind = UNWIND_FP_LOST;\n\tif (is_kept(fp))", "\trule->fp_kind = UNWIND_FP_SAME;\n\tif (is_kept(fp))"),
+
+    # arm64
+    "link: a return address that is saved alone is beside the frame pointer": (
+        "src/unwind/cfi_program.c", "\trule->return_kind = UNWIND_RETURN_AT_CFA;\n", ""),
+    "link: it is there for ever": ("bpf/shared/unwind_step.h", "\tframe->link = 0;\n", ""),
+    "link: a signature stays": ("bpf/shared/unwind_step.h", "\tframe->pc = UNWIND_UNSIGNED(frame->pc);\n", ""),
+    "link: none after a signal": ("bpf/shared/unwind_step.h", "\t\tframe->link = UNWIND_UNSIGNED(frame->link);\n", "\t\tframe->link = 0;\n"),
+    "link: the end of a guess is a stack pointer": (
+        "bpf/shared/unwind_step.h", "\tif (!needs_fp && frame->is_sp_lost)\n\t\treturn UNWIND_NO_RULE;", "\tif (0)\n\t\treturn UNWIND_NO_RULE;"),
+    "link: any code is a signal's end": (
+        "src/unwind/stack_rules_arm64.c", "if (!entries_are_sure(entries, vaddr))", "if (1)"),
 
     # the object
     "object: any machine": (
-        "src/unwind/cfi_entries.c", "header.e_machine != EM_X86_64 || ", ""),
+        "src/unwind/cfi_entries.c", "*ret = cfi_machine_of(header.e_machine);", "*ret = cfi_machine_of(EM_X86_64);"),
     "object: any size": (
         "src/unwind/cfi_entries.c", ">> UNWIND_PAGE_SHIFT >= UNWIND_PAGES_MAX - 1", "== 0"),
 }

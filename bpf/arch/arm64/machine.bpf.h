@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_MACHINE_BPF_H
 #define ALLOCSNAP_MACHINE_BPF_H
 
-/* What the programs know of arm64: bpf/arch/x86/machine.bpf.h says what each of these is for. */
+/* The facts about arm64 that the programs need: bpf/arch/x86/machine.bpf.h describes each of them. */
 
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>

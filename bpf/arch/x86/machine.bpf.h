@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_MACHINE_BPF_H
 #define ALLOCSNAP_MACHINE_BPF_H
 
-/* What the programs know of x86-64. bpf/arch has this header once for each machine; -I chooses it. */
+/* The facts about x86-64 that the programs need. bpf/arch has this header once for each machine; -I chooses it. */
 
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
@@ -28,7 +28,7 @@
 #define TRAMPOLINE_BYTES 17
 #define TRAMPOLINE_PUSHED(at) ((at) < 2 ? (at) : (at) < 4 ? 2 : (at) < 15 ? 3 : (at) < 16 ? 2 : 1)
 
-/* The link register at a probe, and in a task's registers: there is none. */
+/* The link register at a probe, and in a task's registers. x86-64 has none. */
 #define LINK_REGISTER(ctx) 0ULL
 #define LINK_REGISTER_CORE(regs) 0ULL
 
@@ -45,8 +45,9 @@ static __always_inline __u64 thread_pointer(const struct task_struct *task)
 }
 
 /*
- * What this program has loaded and stored before is done before what follows, as other CPUs see it, but that a load may
- * come before a store: x86-64 keeps this order by itself. any: any word that the program may write, which stays as it is.
+ * Keeps the program's loads and stores before this place ahead of those that follow, as other CPUs see them; only a load may
+ * come before an earlier store. x86-64 keeps this order by itself. any: any word that the program may write, which stays
+ * as it is.
  */
 static __always_inline void order_memory(const void *any)
 {
