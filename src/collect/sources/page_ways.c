@@ -12,14 +12,15 @@
 #include "collect/sources/page_events.h"
 #include "process/pagemap.h"
 
+/* The first one sees most, the last one costs other processes least. */
 static const struct page_way ways[] = {
 	{ "rmap", { LATE_PAGE_ADDED, LATE_PAGES_MOVED }, 2 },
 	{ "faults", { LATE_PAGE_ROOM }, 1, .has_events = true },
 };
 
-static bool may_be(const struct page_way *way, bool only_recorded)
+static bool may_be(const struct page_way *way)
 {
-	return way->has_events || (!only_recorded && !getenv("ALLOCSNAP_NO_RMAP"));
+	return way->has_events || !getenv("ALLOCSNAP_NO_RMAP");
 }
 
 void page_hearing_end(struct page_hearing *hearing)
@@ -33,7 +34,7 @@ static int begin_way(struct page_hearing *hearing, const struct page_way *way, s
 		     const struct allocsnap_bpf *bpf)
 {
 	const struct bpf_program *program;
-	int err = 0;
+	int err = way->has_events ? trial_page_events() : 0;
 
 	for (uint32_t i = 0; i < way->program_nr && !err; i++) {
 		err = late_programs_find(late, bpf, way->program[i], &program);
@@ -51,13 +52,16 @@ static int begin_way(struct page_hearing *hearing, const struct page_way *way, s
 }
 
 int page_hearing_begin(struct page_hearing *hearing, struct late_programs *late, const struct allocsnap_bpf *bpf,
-		       bool only_recorded)
+		       bool spares_others)
 {
 	int err = -EOPNOTSUPP;
 
-	for (size_t i = 0; i < ARRAY_SIZE(ways) && !hearing->way; i++)
-		if (may_be(&ways[i], only_recorded))
-			err = begin_way(hearing, &ways[i], late, bpf);
+	for (size_t i = 0; i < ARRAY_SIZE(ways) && !hearing->way; i++) {
+		const struct page_way *way = &ways[spares_others ? ARRAY_SIZE(ways) - 1 - i : i];
+
+		if (may_be(way))
+			err = begin_way(hearing, way, late, bpf);
+	}
 	return hearing->way ? 0 : err;
 }
 
@@ -91,7 +95,7 @@ const struct page_way *trial_page_ways(int *ret_err)
 {
 	*ret_err = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
-		int err = may_be(&ways[i], false) ? trial_page_way(&ways[i]) : -EOPNOTSUPP;
+		int err = may_be(&ways[i]) ? trial_page_way(&ways[i]) : -EOPNOTSUPP;
 
 		if (!err)
 			return &ways[i];

@@ -32,9 +32,9 @@ struct page_hearing {
 	int fd[2]; /* of their programs */
 };
 
-/* only_recorded: in the way that costs other processes nothing. Does nothing if it has begun. 0 or a negative errno. */
+/* spares_others: a way that costs other processes nothing comes first. Does nothing if it has begun. 0 or a negative errno. */
 int page_hearing_begin(struct page_hearing *hearing, struct late_programs *late, const struct allocsnap_bpf *bpf,
-		       bool only_recorded);
+		       bool spares_others);
 
 /*
  * How many mremaps, or rooms for mappings, the kernel has passed over, as one was preempted on the same CPU
