@@ -308,12 +308,12 @@ int page_added(__u64 *ctx)
 	process = is_own ? process_of_thread(thread) : process_of_memory(mm);
 	if (!is_for_pages(process, &range) || !is_recording(process))
 		return 0;
-	range.traceback = is_own ? traceback_of_page(process, thread, task) : PAGE_BY_KERNEL;
+	range.keeps = range.nr > 1 && is_collapse(mm, task);
+	range.traceback = is_own && !range.keeps ? traceback_of_page(process, thread, task) : PAGE_BY_KERNEL;
 	if (range.nr == 1) {
 		put_page(process, range.first >> pages_shift, range.traceback);
 		return 0;
 	}
-	range.keeps = is_collapse(mm, task);
 	bpf_loop(leaves_in(&range), put_pages_in_leaf, &range, 0);
 	return 0;
 }

@@ -123,10 +123,10 @@ static int count_brought(struct joining_pages *joining, uint64_t address, const 
 		sums->traced += bytes;
 		return extend_blocks(joining, address, brought);
 	}
-	if (brought->traceback)
-		sums->by_kernel += bytes;
-	else if (was_before)
+	if (was_before)
 		sums->older += bytes;
+	else if (brought->traceback)
+		sums->by_kernel += bytes;
 	else
 		*(joining->join->is_forked ? &sums->inherited : &sums->unattributed) += bytes;
 	return 0;
@@ -149,7 +149,8 @@ static int join_resident(struct joining_pages *joining, uint64_t address, uint32
 		return count_brought(joining, address, &joining->huge, false);
 	if (!is_chosen(joining->join, address))
 		return 0;
-	was_before = !brought.traceback && was_resident_before(joining, address);
+	/* The kernel makes huge pages of pages that were there, also of older ones. */
+	was_before = brought.traceback <= PAGE_BY_KERNEL && was_resident_before(joining, address);
 	if (is_whole && !was_before)
 		return 0;
 	if (!brought.traceback && !was_before && kind & PAGES_HUGE && !joining->join->shift) {

@@ -100,10 +100,11 @@ static struct truth event_of(size_t i, const char **ret_sum)
 {
 	struct truth event = truth[i];
 
+	*ret_sum = "older";
+	if (event.traceback <= PAGE_BY_KERNEL && truth[i].is_older)
+		return event;
 	*ret_sum = "unattributed";
-	if (!event.traceback && truth[i].is_older)
-		*ret_sum = "older";
-	else if (!event.traceback && truth[i].is_huge)
+	if (!event.traceback && truth[i].is_huge)
 		event = huge_event(i);
 	if (event.traceback == PAGE_BY_KERNEL)
 		*ret_sum = "by_kernel";
@@ -222,7 +223,7 @@ Test(page_join, has_samples_that_stand_for_their_unit)
 			continue;
 		leaf->traceback[unit % LEAF_PAGES] = truth[i].traceback;
 		traced += truth[i].is_resident && truth[i].traceback > PAGE_BY_KERNEL;
-		before += truth[i].is_resident && !truth[i].traceback && truth[i].is_older;
+		before += truth[i].is_resident && truth[i].traceback <= PAGE_BY_KERNEL && truth[i].is_older;
 	}
 	for (uint64_t i = 0; i < LEAVES / 8; i++)
 		found[join.leaf_nr++] = (struct found_leaf){ 1, (START / PAGE_BYTES >> join.shift >> LEAF_BITS) + i, &leaves[i], false };
