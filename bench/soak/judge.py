@@ -63,9 +63,9 @@ def judge_files(verdict, soak, files):
 
 def judge_sources(verdict, files):
     """Each source has recorded something: Go's profile, page faults, CPython's pools."""
-    for comm, domains in (("heap", "go"), ("own_pages", "pages"), ("python3.11", "python")):
-        verdict.check(any(row["comm"].startswith(comm) and domains in row["domains"].split(",") and row["blocks"] for row in files.rows),
-                      f"blocks of the domain {domains}", f"in files of {comm}", "one at least")
+    for comm, domain in (("heap", "go"), ("own_pages", "pages"), ("python3.11", "python")):
+        found = sum(row["comm"].startswith(comm) and domain in row["domains"].split(",") and row["blocks"] > 0 for row in files.rows)
+        verdict.check(found, f"files of {comm} with blocks of the domain {domain}", "one at least", found)
 
 
 def judge_passes(verdict, soak, files):
