@@ -242,9 +242,10 @@ static bool may_watch_mappings(void)
 {
 	struct reason why = {};
 	struct mapping_events *events = mapping_events__open(&why);
+	bool may = events;
 
 	mapping_events__close(events);
-	return events;
+	return may;
 }
 
 /* Tried: Debian's kernels have a level 3, by default, that asks for CAP_SYS_ADMIN. */
