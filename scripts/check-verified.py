@@ -18,10 +18,10 @@ CAT = ("cat",)
 PYTHON = (sys.executable, "-c", "import sys; sys.stdin.read()")
 # kind, program that is recorded, command, limit
 KINDS = (
-    ("attach", CAT, ("attach", "{pid}"), 29_000),
+    ("attach", CAT, ("attach", "{pid}"), 29_500),
     ("attach, Python", PYTHON, ("attach", "{pid}", "--domain", "python"), 108_000),
     ("attach --domain malloc,mmap", CAT, ("attach", "{pid}", "--domain", "malloc,mmap"), 42_000),
-    ("attach --max-overhead 5", CAT, ("attach", "{pid}", "--max-overhead", "5"), 27_000),
+    ("attach --max-overhead 5", CAT, ("attach", "{pid}", "--max-overhead", "5"), 27_500),
     ("record", CAT, ("record", "--comm", "none-of-this-name"), 130_000),
 )
 

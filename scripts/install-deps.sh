@@ -41,7 +41,7 @@ formats_packages='protobuf-compiler python3-protobuf golang-go google-perftools 
 fleet_packages='clickhouse-server clickhouse-client clickhouse-common curl'
 machines_packages='gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static mmdebstrap'
 package_packages='build-essential debhelper lintian mmdebstrap rpm xz-utils liblzma-dev libbz2-dev'
-kernels_packages='qemu-system-x86 seabios apparmor'
+kernels_packages='qemu-system-x86 seabios apparmor qemu-system-arm gcc-aarch64-linux-gnu g++-aarch64-linux-gnu mmdebstrap'
 deploy_packages='podman runc netavark python3-yaml mmdebstrap'
 bench_packages='heaptrack bpftrace bpfcc-tools'
 

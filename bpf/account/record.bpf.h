@@ -48,7 +48,7 @@ static __always_inline void traceback_fill(const struct caller *caller, struct p
 	walk->salt = mix(mix(settings.hash_seed ^ process->image) ^
 			 (process->code_cnt + code_generation));
 	if (is_python && settings.python_frames == PYTHON_FRAMES_MIXED) {
-		walk->frame = frame_of(caller);
+		walk->frame = caller_frame(caller);
 		mixed_traceback_take(walk, process);
 		return;
 	}

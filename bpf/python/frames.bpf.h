@@ -264,7 +264,7 @@ static __always_inline void code_retire(struct process *process, __u64 address)
 /* As pthread_getspecific() gives it to PyGILState_GetThisThreadState(). */
 static __always_inline __u64 thread_state_read(const struct python_process *python)
 {
-	__u64 thread = thread_pointer(bpf_get_current_task_btf()), table = thread + GLIBC_SPECIFIC_FIRST;
+	__u64 thread = task_thread_pointer(bpf_get_current_task_btf()), table = thread + GLIBC_SPECIFIC_FIRST;
 	__u32 key = read_half(python->tss_key);
 
 	if (key >= GLIBC_KEYS_MAX)

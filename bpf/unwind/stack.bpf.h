@@ -17,7 +17,7 @@ static __always_inline __u64 own_stack_end(struct task_struct *task)
 {
 	if (task->pid == task->tgid)
 		return BPF_CORE_READ(task, mm, start_stack);
-	return thread_pointer(task);
+	return task_thread_pointer(task);
 }
 
 #define NEAR_BYTES (64ULL << 10)

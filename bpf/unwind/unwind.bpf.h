@@ -397,7 +397,7 @@ static __always_inline struct caller caller_at(struct pt_regs *ctx, enum caller_
 	return (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), kind, LINK_REGISTER(ctx) };
 }
 
-static __always_inline struct unwind_frame frame_of(const struct caller *caller)
+static __always_inline struct unwind_frame caller_frame(const struct caller *caller)
 {
 	return (struct unwind_frame){
 		.pc = caller->ip, .sp = caller->sp, .fp = caller->frame_pointer, .is_exact = caller->kind == CALLER_EXACT,
@@ -413,7 +413,7 @@ static __always_inline void traceback_take(struct walk *walk, const struct calle
 	traceback->end = 0;
 	traceback->by_tables = settings.unwinder != UNWINDER_FP;
 	traceback->guessed[0] = traceback->guessed[1] = 0;
-	walk->frame = frame_of(caller);
+	walk->frame = caller_frame(caller);
 	traceback->exact[0] = walk->frame.is_exact;
 	traceback->exact[1] = 0;
 	if (traceback->by_tables)

@@ -10,7 +10,7 @@
 #include "cli/leak_watch.h"
 #include "top/live.h"
 
-#define REFUSAL "this program only reads snapshots: recording is for x86-64, and needs a program that was built there"
+#define REFUSAL "this program only reads snapshots: recording is for x86-64 and arm64, and needs a program that was built for that"
 
 extern const struct command cmd_leaks, cmd_list, cmd_stats, cmd_diff, cmd_report, cmd_show, cmd_convert, cmd_symbolize, cmd_push,
 	cmd_fleet;
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
 }
 
 const struct program_texts program_texts = {
-	.summary = "Shows which code allocated the live memory of a process, from snapshots that allocsnap recorded on x86-64. This "
+	.summary = "Shows which code allocated the live memory of a process, from snapshots that allocsnap recorded on other machines. This "
 		   "program cannot record.",
 	.examples = "  allocsnap stats SNAP              # which lines hold memory?\n"
 		    "  allocsnap diff OLD NEW            # which have grown?\n"

@@ -137,7 +137,7 @@ static bool rule_set_cfa(const struct cfi_machine *machine, const struct column 
 
 /* ---- the frame pointer ---- */
 
-static bool is_kept(const struct column *column)
+static bool is_unchanged(const struct column *column)
 {
 	return column->kind == COLUMN_UNSAID || column->kind == COLUMN_SAME;
 }
@@ -157,7 +157,7 @@ static void set_fp(const struct cfi_machine *machine, const struct column *fp, s
 	struct place place;
 
 	rule->fp_kind = UNWIND_FP_LOST;
-	if (is_kept(fp)) {
+	if (is_unchanged(fp)) {
 		rule->fp_kind = UNWIND_FP_SAME;
 	} else if (is_saved_at_cfa(fp)) {
 		rule->fp_kind = UNWIND_FP_AT_CFA;
@@ -175,7 +175,7 @@ static void set_fp(const struct cfi_machine *machine, const struct column *fp, s
 /* Where it is on the machine whose calls leave it in a register. The frame pointer's rule is there already. */
 static bool set_link(const struct column *link, struct unwind_rule *rule)
 {
-	if (is_kept(link)) {
+	if (is_unchanged(link)) {
 		rule->return_kind = UNWIND_RETURN_IN_LINK;
 		return true;
 	}

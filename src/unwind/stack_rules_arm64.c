@@ -24,7 +24,7 @@ static const struct unwind_rule rule_of_sigreturn = {
 };
 
 /* Nothing calls the code: the handler returns to its first byte, and is looked up at the byte before. */
-static int scan_segment(Elf *elf, const struct unwind_segment *segment, const struct entries *entries,
+static int scan_arm64_segment(Elf *elf, const struct unwind_segment *segment, const struct entries *entries,
 			struct stack_rules *found)
 {
 	uint64_t bytes = segment->end - segment->offset, vaddr;
@@ -48,6 +48,6 @@ int stack_rules_find_arm64(Elf *elf, const struct object_cfi *cfi, const struct 
 
 	*ret = (struct stack_rules){ .is_partial = cfi->has_go };
 	for (uint32_t i = 0; !err && i < cfi->segment_nr; i++)
-		err = scan_segment(elf, &cfi->segment[i], entries, ret);
+		err = scan_arm64_segment(elf, &cfi->segment[i], entries, ret);
 	return err;
 }

@@ -11,6 +11,7 @@ Environment: ALLOCSNAP; OUT, the folder that has workloads and ledger; KERNELS, 
 import os
 import pathlib
 import re
+import shutil
 import sys
 import tempfile
 import typing
@@ -29,6 +30,8 @@ def system_of(machine):
     """The files of a guest: (the root folder of its system, allocsnap, the folder with workloads and ledger)."""
     if machine is not qemu.ARM64:
         return "", os.environ["ALLOCSNAP"], os.environ["OUT"]
+    if missing := [name for name in ("aarch64-linux-gnu-g++", "mmdebstrap") if not shutil.which(name)]:
+        raise suites.Missing(f"{missing[0]} is not installed")
     arm64.build("all", "workloads-anywhere")
     return arm64.system(), arm64.OUT / "allocsnap", arm64.OUT
 
@@ -57,13 +60,13 @@ def run(name, folder, arguments):
     chosen = BOOTS[name]
     try:
         kernel = qemu.fetch_kernel(chosen.machine, chosen.kernel)
+        initramfs = pathlib.Path(folder) / chosen.machine.architecture
+        if not initramfs.exists():
+            root, allocsnap, out = system_of(chosen.machine)
+            image.make_image(initramfs, allocsnap, out, root)
     except suites.Missing as why:
         print(f"skip {name}: because {why}", flush=True)
         return 0, 0, 1
-    initramfs = pathlib.Path(folder) / chosen.machine.architecture
-    if not initramfs.exists():
-        root, allocsnap, out = system_of(chosen.machine)
-        image.make_image(initramfs, allocsnap, out, root)
     print(f"== {name}: {kernel.name} {chosen.words}", flush=True)
     words = f"{chosen.words} tests={','.join(chosen.tests or arguments)}"
     text = qemu.boot(chosen.machine, kernel, initramfs, words, SECONDS)

@@ -148,7 +148,7 @@ MUTANTS = {
     "rule: any PLT": (
         "src/unwind/cfi_program.c", "literal >= DW_OP_lit0 && literal <= DW_OP_lit15 &&\n\t       ", ""),
     "rule: a lost frame pointer is the same": (
-        "src/unwind/cfi_program.c", "\trule->fp_kind = UNWIND_FP_LOST;\n\tif (is_kept(fp))", "\trule->fp_kind = UNWIND_FP_SAME;\n\tif (is_kept(fp))"),
+        "src/unwind/cfi_program.c", "\trule->fp_kind = UNWIND_FP_LOST;\n\tif (is_unchanged(fp))", "\trule->fp_kind = UNWIND_FP_SAME;\n\tif (is_unchanged(fp))"),
 
     # arm64
     "link: a return address that is saved alone is beside the frame pointer": (

@@ -53,7 +53,7 @@ struct pt_regs___syscall {
 #define ZERO_FLAG(ctx) (((const struct user_pt_regs *)(ctx))->pstate & FLAG_Z)
 
 /* TPIDR_EL0 as the task's last switch or clone() has left it. */
-static __always_inline __u64 thread_pointer(const struct task_struct *task)
+static __always_inline __u64 task_thread_pointer(const struct task_struct *task)
 {
 	return ((const struct task_struct___arm64 *)task)->thread.uw.tp_value;
 }

@@ -39,7 +39,7 @@
 #define FLAG_ZF (1 << 6)
 #define ZERO_FLAG(ctx) ((ctx)->flags & FLAG_ZF)
 
-static __always_inline __u64 thread_pointer(const struct task_struct *task)
+static __always_inline __u64 task_thread_pointer(const struct task_struct *task)
 {
 	return task->thread.fsbase;
 }

@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/capability.h>
@@ -29,6 +30,7 @@
 #include "collect/recording/map_shares.h"
 #include "collect/probe/uprobe_multi.h"
 #include "collect/recording/admission.h"
+#include "elf/machine.h"
 #include "shared/bpf_types.h"
 
 const struct machine_namespace machine_namespaces[] = {
@@ -55,6 +57,8 @@ static int print_libbpf(enum libbpf_print_level level, const char *fmt, va_list 
 	return getenv("ALLOCSNAP_LIBBPF_DEBUG") ? vfprintf(stderr, fmt, args) : 0;
 }
 
+#define PAGE_SIZE_KNOWN 4096 /* of the programs, where the kernel counts in pages */
+
 static int check_machine(struct reason *why)
 {
 	if (access("/sys/kernel/btf/vmlinux", F_OK))
@@ -64,6 +68,9 @@ static int check_machine(struct reason *why)
 		return reason_set(
 			why, -ENOTSUP,
 			"this kernel has no uprobes (/sys/bus/event_source/devices/uprobe): CONFIG_UPROBE_EVENTS=y and a mounted /sys are needed");
+	if (sysconf(_SC_PAGESIZE) != PAGE_SIZE_KNOWN)
+		return reason_set(why, -ENOTSUP, "this kernel has pages of %ld bytes, and allocsnap knows only pages of %d",
+				  sysconf(_SC_PAGESIZE), PAGE_SIZE_KNOWN);
 	/* The kernel side reports times by the machine's clock, and so do its events and /proc/PID/stat. */
 	for (const struct machine_namespace *at = machine_namespaces; at < machine_namespaces + machine_namespaces_nr; at++)
 		if (!is_in_machine_namespace(at))
@@ -237,16 +244,38 @@ static void leave_programs_out(struct allocsnap_bpf *bpf, const struct collector
 		late_programs_leave_out(bpf, LATE_RETS);
 }
 
-/* The trial is for a type that is no function: finding one takes 11 ms. A kernel that permits it says so (-EINVAL). */
-bool fentry_works(void)
+/* A program that does nothing, for a type of the kernel's. */
+static int load_fentry(int type)
 {
 	static const struct bpf_insn nothing[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K }, /* r0 = 0 */
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
-	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY, .attach_btf_id = 1);
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY, .attach_btf_id = type);
 
-	return bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry_works", "GPL", nothing, 2, &options) == -EINVAL;
+	return bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry_works", "GPL", nothing, 2, &options);
+}
+
+/* Whether such a program can be attached: arm64's kernels before 6.4 cannot, and say so only then. */
+static bool fentry_attaches(void)
+{
+	int type = libbpf_find_vmlinux_btf_id("perf_event_mmap", BPF_TRACE_FENTRY), program = type > 0 ? load_fentry(type) : -1;
+	int link = program >= 0 ? bpf_raw_tracepoint_open(NULL, program) : -1;
+
+	if (link >= 0)
+		close(link);
+	if (program >= 0)
+		close(program);
+	return link >= 0;
+}
+
+/*
+ * The trial is for a type that is no function: finding one takes 11 ms. A kernel that permits it says so (-EINVAL). On x86-64
+ * it then attaches, too.
+ */
+bool fentry_works(void)
+{
+	return load_fentry(1) == -EINVAL && (machine_here() == EM_X86_64 || fentry_attaches());
 }
 
 /* Chooses the programs that report at once when new code lies where other code was, and when children leave the memory. */
