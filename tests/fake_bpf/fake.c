@@ -10,6 +10,7 @@
 
 #define FIRST_PAGE 4096
 
+bool fake_lacks_fields;
 struct fake_kernel fake = { .now_ns = 1000, .boot_ns = 1000 };
 
 struct task_struct *bpf_get_current_task_btf(void)

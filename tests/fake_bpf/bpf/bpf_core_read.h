@@ -20,8 +20,9 @@
 #define BPF_CORE_READ(...) \
 	FAKE_CORE_PICK(__VA_ARGS__, FAKE_CORE_6, FAKE_CORE_5, FAKE_CORE_4, FAKE_CORE_3, FAKE_CORE_2)(__VA_ARGS__)
 
-/* An expression, or a type and a field: this kernel is a new one, which has it. */
-#define bpf_core_field_exists(...) 1
+/* An expression, or a type and a field: unless the test says otherwise, this kernel is a new one, which has it. */
+#define bpf_core_field_exists(...) (!fake_lacks_fields)
+extern bool fake_lacks_fields;
 #define bpf_core_field_offset(type, field) __builtin_offsetof(type, field)
 
 /* And all values of enums. */
