@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -59,7 +60,14 @@ struct scan {
 #define PAGEMAP_SCAN_IOCTL _IOWR('f', 16, struct scan)
 
 #define REGIONS 4096
-#define ADDRESSES_END ((UINT64_C(1) << 47) - PAGE_BYTES) /* of user memory */
+/*
+ * The end of user memory, but for its last page: the power of two above the main thread's stack. The kernel puts the stacks
+ * of programs at the end (47 bits on x86-64, mostly 48 on arm64), and refuses a scan that goes beyond it.
+ */
+static uint64_t addresses_end(void)
+{
+	return (UINT64_C(2) << (63 - __builtin_clzll(getauxval(AT_RANDOM)))) - PAGE_BYTES;
+}
 
 static int add_region(struct page_runs *runs, const struct region *region)
 {
@@ -80,7 +88,7 @@ static int scan_regions(int fd, struct page_runs *runs)
 {
 	struct region *region = calloc(REGIONS, sizeof(*region));
 	struct scan scan = {
-		.size = sizeof(scan), .end = ADDRESSES_END, .vec = (uintptr_t)region, .vec_len = REGIONS,
+		.size = sizeof(scan), .end = addresses_end(), .vec = (uintptr_t)region, .vec_len = REGIONS,
 		.category_inverted = IS_FILE, .category_mask = IS_FILE, .category_anyof_mask = IS_PRESENT | IS_SWAPPED,
 		.return_mask = IS_PRESENT | IS_SWAPPED | IS_PFNZERO | IS_HUGE,
 	};
@@ -221,7 +229,7 @@ static int add_pieces(struct page_runs *to, const struct page_run *run, const st
 static int mark_huge(pid_t pid, struct page_runs *runs)
 {
 	struct page_runs marked = { .zero_bytes = runs->zero_bytes, .counts_zero_pages = runs->counts_zero_pages };
-	const struct maps_line all = { .end = ADDRESSES_END };
+	const struct maps_line all = { .end = addresses_end() };
 	struct huge_areas areas = {};
 	int err = 0;
 
@@ -250,7 +258,7 @@ static int read_all_words(pid_t pid, int fd, struct page_runs *runs)
 	int err = word && text ? 0 : -ENOMEM;
 
 	while (!err && (one = strsep(&rest, "\n")))
-		if (maps_parse_line(one, &line) && line.end <= ADDRESSES_END) {
+		if (maps_parse_line(one, &line) && line.end <= addresses_end()) {
 			mapped += line.end - line.start;
 			err = mapped > MAPPED_MOST ? -EFBIG : read_mapping_words(fd, &line, word, runs);
 		}
