@@ -248,6 +248,7 @@ struct libdw {
 	Dwarf_Frame *frame; /* the last one asked for, for addresses [start, end) */
 	Dwarf_Addr start, end;
 	bool is_signal;
+	int return_address; /* the register that functions there return to */
 };
 
 static void libdw__open(struct libdw *libdw, int fd)
@@ -280,7 +281,7 @@ static Dwarf_Frame *libdw__frame(struct libdw *libdw, uint64_t address)
 	    dwarf_cfi_addrframe(libdw->debug_frame, address, &libdw->frame))
 		libdw->frame = NULL;
 	if (libdw->frame)
-		dwarf_frame_info(libdw->frame, &libdw->start, &libdw->end, &libdw->is_signal);
+		libdw->return_address = dwarf_frame_info(libdw->frame, &libdw->start, &libdw->end, &libdw->is_signal);
 	return libdw->frame;
 }
 
@@ -320,7 +321,7 @@ static bool same_caller(struct file *file, Dwarf_Frame *frame, const struct regi
 	bool is_signal = file->libdw.is_signal;
 	uint64_t cfa, pc;
 
-	if (!can_be_said(frame, registers, &cfa, &pc, is_signal)) {
+	if (file->libdw.return_address != numbers.return_address || !can_be_said(frame, registers, &cfa, &pc, is_signal)) {
 		file->unsupported++;
 		return end == UNWIND_UNSUPPORTED;
 	}

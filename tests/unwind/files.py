@@ -15,6 +15,7 @@ USUAL = [
     "/usr/bin/git", "/usr/bin/sqlite3", "/usr/bin/redis-server",
     "/usr/lib/gcc/x86_64-linux-gnu/12/cc1",
 ]
+ARM64 = "/usr/aarch64-linux-gnu/lib/lib*.so.*"  # of the package libc6-arm64-cross
 EVERYWHERE = ["/usr/bin", "/usr/sbin", "/usr/lib"]
 
 SOURCE = """
@@ -37,6 +38,8 @@ MADE = {
     "lld": "clang -O2 -fuse-ld=lld made.c -o made",
     "static": "gcc -O2 -static made.c -o made",
     "static_pie": "gcc -O2 -static-pie made.c -o made",
+    "arm64": "aarch64-linux-gnu-gcc -O2 made.c -o made",
+    "arm64_signed": "aarch64-linux-gnu-gcc -O2 -mbranch-protection=standard made.c -o made",
     "sections_stripped": "gcc -O2 made.c -o made && strip made",
     "no_section_headers": "gcc -O2 made.c -o made && "
                           # e_shoff, then e_shentsize, e_shnum and e_shstrndx
@@ -79,4 +82,4 @@ def below(folders):
 
 
 def usual(allocsnap):
-    return [path for pattern in [*USUAL, allocsnap] for path in glob.glob(pattern) or [pattern]]
+    return [path for pattern in [*USUAL, allocsnap] for path in glob.glob(pattern) or [pattern]] + glob.glob(ARM64)
