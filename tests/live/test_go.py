@@ -62,8 +62,9 @@ def truth_of(port):
     for line in text.splitlines():
         row = re.match(r"(\d+): (\d+) \[(\d+): (\d+)\] @ ?(.*)", line)
         frame = re.match(r"#\t0x\S+\t(\S+)\+0x\S+\t+(.*):(\d+)", line)
-        if row and int(row[3]):
-            stack = tuple(int(pc, 16) for pc in row[5].split())
+        if row:  # none of its samples is of the last collection: its frames are nobody's
+            stack = tuple(int(pc, 16) for pc in row[5].split()) if int(row[3]) else None
+        if row and stack is not None:
             rows[int(row[4]) // int(row[3]), stack] = int(row[1]), int(row[3])
             names[stack] = []
         elif frame and stack:

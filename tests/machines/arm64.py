@@ -9,7 +9,7 @@ OUT = ROOT / ".output/arm64"
 TO_BUILD = ("libc6-dev", "libbpf-dev", "libelf-dev", "libdw-dev", "libcapstone-dev", "libjansson-dev", "libzstd-dev", "zlib1g-dev",
             "libsqlite3-dev", "libncurses-dev", "libiberty-dev", "libxxhash-dev", "libcurl4-openssl-dev")
 TO_RUN = ("bash", "dash", "binutils", "grep", "coreutils", "mount", "util-linux", "iproute2", "python3", "libgcc-s1", "libstdc++6", "sqlite3", "jq", "redis-server",
-          "redis-tools", "libjemalloc2", "libtcmalloc-minimal4", "libmimalloc2.0", "musl", "git", "netbase")
+          "redis-tools", "bpftool", "libjemalloc2", "libtcmalloc-minimal4", "libmimalloc2.0", "musl", "git", "netbase")
 
 
 class Failed(Exception):
