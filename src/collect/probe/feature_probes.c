@@ -95,6 +95,8 @@ int trial_read_kernel(void)
 	return close_after(fd < 0 ? -errno : fd);
 }
 
+#define ENOTSUPP 524 /* include/linux/errno.h of the kernel: not meant for user space */
+
 int trial_trace(const char *function, uint32_t attach_type)
 {
 	int id = libbpf_find_vmlinux_btf_id(function, attach_type), fd, link;
@@ -106,7 +108,7 @@ int trial_trace(const char *function, uint32_t attach_type)
 	if (fd < 0)
 		return -errno;
 	link = bpf_link_create(fd, 0, attach_type, NULL);
-	link = link < 0 ? -errno : link;
+	link = link >= 0 ? link : errno == ENOTSUPP ? -EOPNOTSUPP : -errno;
 	close(fd);
 	return close_after(link);
 }

@@ -244,38 +244,20 @@ static void leave_programs_out(struct allocsnap_bpf *bpf, const struct collector
 		late_programs_leave_out(bpf, LATE_RETS);
 }
 
-/* A program that does nothing, for a type of the kernel's. */
-static int load_fentry(int type)
+/*
+ * The trial is for a type that is no function: finding one takes 11 ms. A kernel that permits it says so (-EINVAL). On arm64
+ * only attaching shows it: kernels before 6.4 cannot.
+ */
+bool fentry_works(void)
 {
 	static const struct bpf_insn nothing[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K }, /* r0 = 0 */
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
-	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY, .attach_btf_id = type);
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY, .attach_btf_id = 1);
 
-	return bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry_works", "GPL", nothing, 2, &options);
-}
-
-/* Whether such a program can be attached: arm64's kernels before 6.4 cannot, and say so only then. */
-static bool fentry_attaches(void)
-{
-	int type = libbpf_find_vmlinux_btf_id("perf_event_mmap", BPF_TRACE_FENTRY), program = type > 0 ? load_fentry(type) : -1;
-	int link = program >= 0 ? bpf_raw_tracepoint_open(NULL, program) : -1;
-
-	if (link >= 0)
-		close(link);
-	if (program >= 0)
-		close(program);
-	return link >= 0;
-}
-
-/*
- * The trial is for a type that is no function: finding one takes 11 ms. A kernel that permits it says so (-EINVAL). On x86-64
- * it then attaches, too.
- */
-bool fentry_works(void)
-{
-	return load_fentry(1) == -EINVAL && (machine_here() == EM_X86_64 || fentry_attaches());
+	return bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry_works", "GPL", nothing, 2, &options) == -EINVAL &&
+	       (machine_here() == EM_X86_64 || !trial_trace("perf_event_mmap", BPF_TRACE_FENTRY));
 }
 
 /* Chooses the programs that report at once when new code lies where other code was, and when children leave the memory. */
