@@ -2,6 +2,7 @@
 """Packages and systems that are made of this commit, in a clone of it, and kept."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -10,6 +11,7 @@ from harness import Failure, check
 FOLDER = pathlib.Path(os.environ["PACKAGE_TEST"])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ONE = "one/tree"  # the clone that the tests share
+OWN = "bookworm"  # what `make deb` is for here; elsewhere the package is built there
 
 # A program of the system that leaks, and that needs nothing but the C library.
 LEAK = """
@@ -63,6 +65,43 @@ def made_system(suite):
         system.mkdir(parents=True, exist_ok=True)
         run("mmdebstrap", "--variant=apt", "--aptopt=Acquire::Check-Valid-Until \"false\"", suite, str(system))  # an old mirror will do
     return system
+
+
+def package_of(files):
+    name, = (name for name in files if re.match(r"allocsnap_.*\.deb", name))
+    return name
+
+
+# Mounts are of a namespace that ends with the line.
+ENTER = """
+mount -t overlay -o lowerdir=$LOWER,upperdir=$WORK/upper,workdir=$WORK/work overlay $WORK/root
+mount -t proc proc $WORK/root/proc
+mount --rbind /sys $WORK/root/sys
+mount --bind /dev $WORK/root/dev
+exec chroot $WORK/root sh -c "$LINE"
+"""
+
+
+class System:
+    """A system with only what apt needs, and these files in /tmp. What a test adds lies above it, and goes with the test."""
+
+    def __init__(self, suite, *files):
+        self.lower, self.work = made_system(suite), FOLDER / f"{suite}.test"
+        shutil.rmtree(self.work, ignore_errors=True)
+        for name in "upper/tmp", "upper/etc", "work", "root":
+            (self.work / name).mkdir(parents=True)
+        (self.work / "upper/tmp").chmod(0o1777)
+        self.put("etc", "/etc/resolv.conf")
+        self.put("tmp", *files)
+
+    def put(self, folder, *files):
+        for path in files:
+            shutil.copy(path, self.work / "upper" / folder)
+
+    def shell(self, line, **options):
+        """Runs a line of the shell there, and returns its output."""
+        environment = os.environ | {"LOWER": str(self.lower), "WORK": str(self.work), "LINE": line, "DEBIAN_FRONTEND": "noninteractive"}
+        return run("unshare", "--mount", "sh", "-e", "-c", ENTER, env=environment, **options)
 
 
 def leaking_program(*flags):

@@ -4,45 +4,12 @@ import os
 import re
 import shutil
 
-from made import FOLDER, ONE, clone, leaking_program, made, made_system, run
+from made import FOLDER, ONE, OWN, System, clone, leaking_program, made, package_of, run
 from harness import check, check_equal, for_each
 
-OWN = "bookworm"  # what `make deb` is for here; elsewhere the package is built there
 LATER = "trixie", "forky"
 
 LEAKS = "/tmp/leak & pid=$!; allocsnap leaks $pid --for 6s; status=$?; kill $pid; exit $status"
-
-
-# Mounts are of a namespace that ends with the line.
-ENTER = """
-mount -t overlay -o lowerdir=$LOWER,upperdir=$WORK/upper,workdir=$WORK/work overlay $WORK/root
-mount -t proc proc $WORK/root/proc
-mount --rbind /sys $WORK/root/sys
-mount --bind /dev $WORK/root/dev
-exec chroot $WORK/root sh -c "$LINE"
-"""
-
-
-class System:
-    """A system with only what apt needs, and these files in /tmp. What a test adds lies above it, and goes with the test."""
-
-    def __init__(self, suite, *files):
-        self.lower, self.work = made_system(suite), FOLDER / f"{suite}.test"
-        shutil.rmtree(self.work, ignore_errors=True)
-        for name in "upper/tmp", "upper/etc", "work", "root":
-            (self.work / name).mkdir(parents=True)
-        (self.work / "upper/tmp").chmod(0o1777)
-        self.put("etc", "/etc/resolv.conf")
-        self.put("tmp", *files)
-
-    def put(self, folder, *files):
-        for path in files:
-            shutil.copy(path, self.work / "upper" / folder)
-
-    def shell(self, line, **options):
-        """Runs a line of the shell there, and returns its output."""
-        environment = os.environ | {"LOWER": str(self.lower), "WORK": str(self.work), "LINE": line, "DEBIAN_FRONTEND": "noninteractive"}
-        return run("unshare", "--mount", "sh", "-e", "-c", ENTER, env=environment, **options)
 
 
 def files_of(shell):
@@ -65,11 +32,6 @@ def install_use_and_remove(shell, package):
     check("allocsnap-leaks.1" in shell("ls /usr/share/man/man1"), "no manual")
     shell("apt-get -qq -y purge allocsnap && apt-get -qq -y --purge autoremove")
     check_equal(files_of(shell) ^ before, set(), "files that the package leaves")
-
-
-def package_of(files):
-    name, = (name for name in files if re.match(r"allocsnap_.*\.deb", name))
-    return name
 
 
 def test_two_builds_are_equal(_bench):
