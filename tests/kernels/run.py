@@ -48,6 +48,7 @@ BOOTS = {
     "6.12": Boot(qemu.AMD64_BEFORE_6_19, "6.12"),
     "6.12-preempt": Boot(qemu.AMD64_BEFORE_6_19, "6.12", "preempt=full"),
     "newest": Boot(qemu.AMD64, "newest"),
+    "arm64-6.1": Boot(qemu.ARM64, "6.1"),
     "arm64-6.12": Boot(qemu.ARM64, "6.12"),
     "arm64-newest": Boot(qemu.ARM64, "newest"),
     "6.12-lockdown": Boot(qemu.AMD64_BEFORE_6_19, "6.12", "lockdown=confidentiality", ("test_doctor_names_lockdown",)),

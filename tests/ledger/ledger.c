@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #include "ledger.h"
+#include "raw_call.h"
 
 #define SLOT_NR (1ULL << 20)
 #define ENVIRONMENT_MAX (1 << 20)
@@ -393,15 +394,10 @@ static pthread_key_t thread_key;
 HIDDEN_TLS struct ledger_call *call;
 HIDDEN_TLS bool is_inside;
 
-/* Without arguments; not libc's. */
+/* Without arguments; not libc's: a thread that is stopped there would be at no edge of a call (halt.c). */
 static inline pid_t kernel_says(long nr)
 {
-#ifdef __x86_64__
-	asm volatile("syscall" : "+a"(nr) : : "rcx", "r11", "memory");
-	return nr;
-#else
-	return syscall(nr);
-#endif
+	return raw_call(nr, 0, 0, 0, 0, 0, 0);
 }
 
 /* Not in a vforked child, which has our memory; a forked one begins anew. */

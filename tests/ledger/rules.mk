@@ -10,7 +10,7 @@ test-live: export LEDGER_FOLDER := $(abspath $(OUT)/ledger)
 $(OUT)/ledger/ledger.so: tests/ledger/ledger.c tests/ledger/ledger.h
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra $(if $(CI),-Werror) -fPIC -shared \
+	$(Q)$(CC) -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra $(if $(CI),-Werror) -Isrc/arch/$(ARCH) -fPIC -shared \
 		-fvisibility=hidden -fno-builtin -fno-omit-frame-pointer -pthread -Wl,-z,now $< -o $@
 
 $(OUT)/ledger/compare: $(OUT)/tests/ledger/compare.o $(LIB)

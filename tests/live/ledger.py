@@ -201,8 +201,8 @@ class Comparison:
         """Address and size of each block. During a call the two accounts may differ by the call's block."""
         for name in ("only_ledger", "only_snapshot", "other_size"):
             differ = self.found[name]
-            check_equal(differ["explained"], differ["count"],
-                        f"{self.what}: {name}: those explained, of all; {self.found['examples']}", Law)
+            check_equal(differ["explained"], differ["count"], f"{self.what}: {name}: those explained, of all; {self.found['examples']}; "
+                        f"the snapshot {self.snapshot}, the ledger {self.ledger}", Law)
             if differ["count"]:
                 self.explained.append(f"{differ['count']} {name} of {self.in_flight} calls in "
                                       "flight")

@@ -74,14 +74,6 @@ static enum check_state report_child_trial(struct check *check, int err, const c
 	return CHECK_COSTS;
 }
 
-static enum check_state check_links(struct check *check)
-{
-	if (misses_blocks_untold())
-		return report_check(check, CHECK_BAD, "a kernel before 6.6; on arm64 recordings without them missed blocks");
-	return report_trial(check, trial_uprobe_multi(), CHECK_COSTS,
-			    "a kernel before 6.6; each probe takes a tenth of a second to detach");
-}
-
 static enum check_state check_nop5(struct check *check)
 {
 	return report_child_trial(check, trial_nop5(), "avoided, as this kernel would kill forked children there",
@@ -413,7 +405,8 @@ static const struct row kernel_rows[] = {
 	{ "uprobe", .try = trial_uprobe, CHECK_BAD, "CONFIG_UPROBE_EVENTS=y is needed" },
 	{ "return probe", .try = trial_uretprobe, CHECK_COSTS,
 	  "returns are seen by probes on `ret` instructions, which is slower" },
-	{ "many uprobes in a link", check_links },
+	{ "many uprobes in a link", .try = trial_uprobe_multi, CHECK_COSTS,
+	  "a kernel before 6.6; each probe takes a tenth of a second to detach" },
 	{ "pid of such a link", check_pid_of_link },
 	{ "uprobe session", .try = trial_uprobe_session, CHECK_COSTS,
 	  "a kernel before 6.13; processes with several stacks are recorded without return probes, which is slower" },

@@ -59,11 +59,6 @@ static int print_libbpf(enum libbpf_print_level level, const char *fmt, va_list 
 
 #define PAGE_SIZE_KNOWN 4096 /* of the programs, where the kernel counts in pages */
 
-bool misses_blocks_untold(void)
-{
-	return machine_here() != EM_X86_64 && trial_uprobe_multi() == -EINVAL;
-}
-
 static int check_machine(struct reason *why)
 {
 	if (access("/sys/kernel/btf/vmlinux", F_OK))
@@ -76,9 +71,6 @@ static int check_machine(struct reason *why)
 	if (sysconf(_SC_PAGESIZE) != PAGE_SIZE_KNOWN)
 		return reason_set(why, -ENOTSUP, "this kernel has pages of %ld bytes, and allocsnap knows only pages of %d",
 				  sysconf(_SC_PAGESIZE), PAGE_SIZE_KNOWN);
-	if (misses_blocks_untold())
-		return reason_set(why, -ENOTSUP, "this kernel has no links of many uprobes, and on arm64 recordings without them missed blocks: "
-				  "Linux 6.6 or newer is needed there");
 	/* The kernel side reports times by the machine's clock, and so do its events and /proc/PID/stat. */
 	for (const struct machine_namespace *at = machine_namespaces; at < machine_namespaces + machine_namespaces_nr; at++)
 		if (!is_in_machine_namespace(at))

@@ -47,10 +47,4 @@ bool has_privileges_to_load(void);
 /* Whether functions of the kernel can be traced. The kernel's configuration or lockdown can forbid it. */
 bool fentry_works(void);
 
-/*
- * Whether recordings would miss blocks and count no loss. On arm64's 6.1, where each uprobe is a perf event, two of three
- * recordings of redis missed one block of 24,000. The cause is not known.
- */
-bool misses_blocks_untold(void);
-
 #endif
