@@ -322,7 +322,7 @@ static int hold_child(pid_t pid, struct pipes *pipes, struct launch *launch, str
 		reason_set(why, err, "cannot hold %s before it starts: %s; it was not started", launch->argv[0], strerror(-err));
 	err = err ?: check_loader(pid, launch, why);
 	if (err)
-		launch_end(pid); /* nobody else writes to the pipe then */
+		launch_end(pid); /* it holds the pipe's other end */
 	return err == -ESRCH ? log_exec_failed(pipes, launch, why) : err;
 }
 

@@ -62,7 +62,7 @@ def truth_of(port):
     for line in text.splitlines():
         row = re.match(r"(\d+): (\d+) \[(\d+): (\d+)\] @ ?(.*)", line)
         frame = re.match(r"#\t0x\S+\t(\S+)\+0x\S+\t+(.*):(\d+)", line)
-        if row:  # none of its samples is of the last collection: its frames are nobody's
+        if row:  # without samples of the last collection it has no frames of its own
             stack = tuple(int(pc, 16) for pc in row[5].split()) if int(row[3]) else None
         if row and stack is not None:
             rows[int(row[4]) // int(row[3]), stack] = int(row[1]), int(row[3])

@@ -90,6 +90,8 @@ def test_pages_are_known_by(bench, way, switch):
     with harness.environment(switch):
         program, recording = bench.recorded("pages", "--domain", "pages")
     _, done = program.order("go")
+    with open(f"/proc/{program.pid}/mem", "r+b", buffering=0) as memory:
+        check_equal(os.pwrite(memory.fileno(), bytes(75 * PAGE), done["written"]), 75 * PAGE, "pages of by_another()")
     path = recording.snapshot()
     shown = bench.show(path)
     numbers = numbers_of(shown)

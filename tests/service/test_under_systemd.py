@@ -105,7 +105,7 @@ def ours():
 
 
 def check_one_holds_probes():
-    """The recorder before has left nobody who holds probes."""
+    """The recorder before has left no process that holds probes."""
     check_equal([pid for pid, name in ours().items() if name == "allocsnap-links"], [link_holder_of(recorder())],
                 "processes that hold probes", Law)
 

@@ -8,17 +8,24 @@
 
 #include "base/array.h"
 
-static FILE *tool(const char *command, const char *path)
+/* Gives each line that a command prints about a file to `take`. */
+static void read_lines(const char *command, const char *path, void (*take)(void *list, char *line), void *list)
 {
-	char line[512];
+	char line[1024];
+	FILE *f;
 
 	snprintf(line, sizeof(line), "LC_ALL=C %s %s 2>/dev/null", command, path);
-	return popen(line, "r");
+	f = popen(line, "r");
+	while (f && fgets(line, sizeof(line), f))
+		take(list, line);
+	if (f)
+		pclose(f);
 }
 
 /* "   442: 0000000000099f10   487 FUNC    WEAK   DEFAULT   16 malloc_stats@@GLIBC_2.2.5" */
-static void take_symbol(struct listed_symbols *symbols, const char *line)
+static void take_symbol(void *list, char *line)
 {
+	struct listed_symbols *symbols = list;
 	char type[16], bind[16], section[16], name[256];
 	struct listed_symbol symbol = { 0 };
 	unsigned long long vaddr, size;
@@ -39,18 +46,13 @@ static void take_symbol(struct listed_symbols *symbols, const char *line)
 
 void readelf_functions(struct listed_symbols *symbols, const char *path)
 {
-	FILE *f = tool("readelf --wide --dyn-syms", path);
-	char line[1024];
-
-	while (f && fgets(line, sizeof(line), f))
-		take_symbol(symbols, line);
-	if (f)
-		pclose(f);
+	read_lines("readelf --wide --dyn-syms", path, take_symbol, symbols);
 }
 
 /* "   9a287:\t41 54                \tpush   %r12" */
-static void take_insn(struct listed_code *code, char *line)
+static void take_insn(void *list, char *line)
 {
+	struct listed_code *code = list;
 	char *bytes = strchr(line, '\t'), *text = bytes ? strchr(bytes + 1, '\t') : NULL;
 	struct listed_insn insn = { 0 };
 	char *end;
@@ -77,21 +79,17 @@ static void take_insn(struct listed_code *code, char *line)
 
 void objdump_between(struct listed_code *code, const char *path, uint64_t from, uint64_t to)
 {
-	char line[1024], command[128];
-	FILE *f;
+	char command[128];
 
 	snprintf(command, sizeof(command), "objdump --disassemble --insn-width=16 --start-address=%#" PRIx64 " --stop-address=%#" PRIx64, from,
 		 to);
-	f = tool(command, path);
-	while (f && fgets(line, sizeof(line), f))
-		take_insn(code, line);
-	if (f)
-		pclose(f);
+	read_lines(command, path, take_insn, code);
 }
 
 /* "   9a284:\td65f03c0 \tret": a word; its text has the comment behind two slashes */
-static void take_word(struct listed_code *code, const char *line)
+static void take_word(void *list, char *line)
 {
+	struct listed_code *code = list;
 	struct listed_insn insn = { .byte_nr = 4 };
 	unsigned long long vaddr;
 	char mnemonic[24], operands[64] = "", *comment;
@@ -110,13 +108,7 @@ static void take_word(struct listed_code *code, const char *line)
 
 void objdump_a64(struct listed_code *code, const char *path)
 {
-	FILE *f = tool("aarch64-linux-gnu-objdump --disassemble", path);
-	char line[1024];
-
-	while (f && fgets(line, sizeof(line), f))
-		take_word(code, line);
-	if (f)
-		pclose(f);
+	read_lines("aarch64-linux-gnu-objdump --disassemble", path, take_word, code);
 }
 
 void objdump_code(struct listed_code *code, const char *path)

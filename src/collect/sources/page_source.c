@@ -101,7 +101,7 @@ static int page_program(struct collector *collector)
 	return err ?: bpf_program__fd(program);
 }
 
-/* Where nobody has asked for pages, processes that are not recorded do not pay for them, if that is possible. */
+/* If the user has not asked for pages, processes that are not recorded do not pay for them, where that is possible. */
 static int hear_of_pages(struct collector *collector)
 {
 	struct all_pages *pages = &collector->sources->pages;
