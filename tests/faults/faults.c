@@ -35,6 +35,7 @@ enum mode {
 	MODE_ALWAYS,
 	MODE_SIGNAL, /* the call is not changed, but the program gets signal err before it */
 	MODE_STEP,   /* the wall clock goes on err seconds later or earlier, from a call on, wherever it is */
+	MODE_MEET,   /* the call is not changed, but waits until the test has another mode here */
 };
 
 struct site {
@@ -122,15 +123,24 @@ static bool HIDDEN is_due(const char *name, uint32_t place)
 	return table->mode == MODE_ALWAYS ? before >= table->fault.calls : before == table->fault.calls;
 }
 
+/* Without a call of the system: a sandbox permits few. */
+static void HIDDEN meet(void)
+{
+	while (__atomic_load_n(&table->mode, __ATOMIC_ACQUIRE) == MODE_MEET)
+		;
+}
+
 static bool HIDDEN fails(const char *name, void *caller)
 {
 	uintptr_t address = (uintptr_t)caller;
+	enum mode mode;
 	int err = errno;
 	bool due = false;
 
 	if (!table || is_inside)
 		return false;
 	is_inside = true;
+	mode = table->mode;
 	if (!is_program(address)) {
 		address = 0;
 		_Unwind_Backtrace(look_at_frame, &address);
@@ -138,15 +148,17 @@ static bool HIDDEN fails(const char *name, void *caller)
 	if (address) {
 		uint32_t place = address - (uintptr_t)__executable_start;
 
-		if (table->mode == MODE_LIST)
+		if (mode == MODE_LIST)
 			count_call(name, place);
 		else
 			due = is_due(name, place);
 	}
-	if (due && table->mode == MODE_SIGNAL)
+	if (due && mode == MODE_SIGNAL)
 		kill(table->pid, table->err);
+	if (due && mode == MODE_MEET)
+		meet();
 	is_inside = false;
-	due &= table->mode != MODE_SIGNAL;
+	due &= mode != MODE_SIGNAL && mode != MODE_MEET;
 	errno = due ? (int)table->err : err;
 	return due;
 }

@@ -9,8 +9,8 @@
 Everything else is a finding: a crash (also of a helper), a hang, another answer without a word, an end without a word,
 a file that is damaged or left, a process that is left.
 
-A fault can also be a signal to the program, at a call that then goes on, or a step of the wall clock. fill_disk() has full
-disks in place of faults.
+A fault can also be a signal to the program, at a call that then goes on, what a test does meanwhile, or a step of the wall
+clock. fill_disk() has full disks in place of faults.
 """
 import collections
 import contextlib
@@ -37,7 +37,7 @@ SECONDS = 60  # a command needs a tenth of one, a recording five
 UNJUDGED = 3  # an answer, too
 SITES_MAX, SITE, HEAD = 8192, struct.Struct("24sII"), struct.Struct("IiIII")
 NUMBER = re.compile(r"\b[0-9a-fA-FTZ]*\d[0-9a-fA-FTZ]*\b")  # other ones in each run: PIDs, times
-LIST, ONCE, ALWAYS, SIGNAL, STEP = range(5)
+LIST, ONCE, ALWAYS, SIGNAL, STEP, MEET = range(6)
 ADDR_NO_RANDOMIZE = 0x40000
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
 
@@ -59,7 +59,7 @@ class Site(typing.NamedTuple):
 
 class Fault(typing.NamedTuple):
     site: Site
-    err: int  # 0: half of the bytes; the number of a signal; seconds
+    err: int  # 0: half of the bytes; the number of a signal; seconds; what the test does
     mode: int
     after: int = 0  # so many calls succeed before
 
@@ -68,6 +68,8 @@ class Fault(typing.NamedTuple):
             return f"the wall clock steps by {self.err} s after {self.after} readings"
         if self.mode == SIGNAL:
             return f"{signal.Signals(self.err).name} at {self.site.name} at {place_text(self.site.place)}"
+        if self.mode == MEET:
+            return f"deed {self.err} after {self.after} calls of {self.site.name} at {place_text(self.site.place)}"
         how = errno.errorcode[self.err] if self.err else "short"
         when = "from then on" if self.mode == ALWAYS else "once"
         return f"{self.site.name} at {place_text(self.site.place)}: {how} after {self.after} calls, {when}"

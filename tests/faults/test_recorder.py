@@ -2,6 +2,8 @@
 """Recordings of a program that makes and frees blocks all the time. Snapshots are compared by what they must have: the
 function that made the blocks, or losses."""
 import collections
+import contextlib
+import ctypes
 import itertools
 import json
 import os
@@ -12,7 +14,7 @@ import time
 
 import harness
 from harness import ALLOCSNAP, changed_places, strangers_probes
-from faults import SIGNAL, SILENT, STEP, Fault, Runs, Scenario, Site, faults_of, try_all
+from faults import HEAD, MEET, ONCE, SIGNAL, SILENT, STEP, Fault, Runs, Scenario, Site, faults_of, try_all
 
 MARKS = {"alone"}
 READINGS = 16  # of the wall clock, at most
@@ -27,16 +29,18 @@ class Target:
         self.pid = self.popen.pid
         self.popen.stdout.readline()
         self.answers = 0
+        self.order = ""  # the next one
         self.thread = threading.Thread(target=self.work, daemon=True)
         self.thread.start()
 
     def work(self):
         try:
             for i in itertools.count():
-                self.popen.stdin.write(b"drop %d 1\nmake %d 1 64\n" % (i % 100, i % 100))
-                self.popen.stdin.flush()
-                self.popen.stdout.readline()
-                self.popen.stdout.readline()
+                for order in filter(None, (self.order, f"drop {i % 100} 1", f"make {i % 100} 1 64")):
+                    self.popen.stdin.write(order.encode() + b"\n")
+                    self.popen.stdin.flush()
+                    self.popen.stdout.readline()
+                self.order = ""
                 self.answers = i
                 time.sleep(0.001)
         except OSError:
@@ -83,14 +87,20 @@ class Recordings(Runs):
         self.target.end()
         super().__exit__(*failure)
 
+    def replace_target(self):
+        self.target.end()
+        self.target = Target()
+        self.set_command()
+
+    def lives(self):
+        return self.target.lives()
+
     def run_in(self, folder):
         outcome = super().run_in(folder)
-        lives = self.target.lives()
+        lives = self.lives()
         harm = "its target has ended" if not lives else "" if self.target.is_unchanged() else "a probe is left"
         if harm:
-            self.target.end()
-            self.target = Target()
-            self.set_command()
+            self.replace_target()
         if lives and any("the sampler stays in process" in line and "takes it out" in line for line in outcome.err):
             harm = ""  # it cannot be taken out now, which is said with the next step
         return outcome._replace(finding=harm or outcome.finding)
@@ -172,6 +182,88 @@ def signalled(site, calls):
 })
 def test_signal(_bench, scenario):
     return try_all(scenario, Signalled, signalled)
+
+
+PTRACE_SEIZE = 0x4206
+
+
+@contextlib.contextmanager
+def ends(target):
+    target.popen.kill()
+    target.popen.wait()
+    yield
+
+
+@contextlib.contextmanager
+def stops(target):
+    os.kill(target.pid, signal.SIGSTOP)
+    yield
+    os.kill(target.pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def is_traced(target):
+    """By this thread, until it ends."""
+    ctypes.CDLL(None).ptrace(ctypes.c_long(PTRACE_SEIZE), ctypes.c_long(target.pid), None, None)
+    yield
+
+
+def follows(order):
+    @contextlib.contextmanager
+    def deed(target):
+        """The recorder may hold it just now: then it does this later."""
+        target.order = order
+        deadline = time.monotonic() + 1
+        while target.order and time.monotonic() < deadline:
+            time.sleep(0.001)
+        yield
+    return deed
+
+
+DEEDS = ends, stops, is_traced, follows("exec"), follows("fork"), follows("load")
+
+
+class Meanwhile(Signalled):
+    """The target does something while a call of the recorder waits."""
+    fault = None
+
+    def run(self, fault):
+        self.fault = fault
+        return super().run(fault)
+
+    def run_in(self, folder):
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self.meet, daemon=True)
+        self.thread.start()
+        return super().run_in(folder)
+
+    def meet(self):
+        with open(self.table, "r+b", buffering=0) as table:
+            while self.fault and not self.is_over.wait(0.001):
+                mode, _, fired, _, _ = HEAD.unpack(os.pread(table.fileno(), HEAD.size, 0))
+                if mode == MEET and fired > self.fault.after:
+                    with DEEDS[self.fault.err](self.target):
+                        os.pwrite(table.fileno(), ONCE.to_bytes(4, "little"), 0)
+                        self.is_over.wait()
+
+    def lives(self):
+        self.is_over.set()
+        self.thread.join()
+        if self.fault and DEEDS[self.fault.err] == ends and self.target.popen.poll() is not None:
+            self.replace_target()
+        return super().lives()
+
+
+def met(site, calls):
+    """At each fifth site, amid its calls."""
+    number = next(numbers)
+    if number % 5 == 0:
+        yield Fault(site, number // 5 % len(DEEDS), MEET, calls // 2)
+
+
+@harness.rows({name: test_signal.rows[name][0] for name in ("attach", "inject", "record")})
+def test_target(_bench, scenario):
+    return try_all(scenario, Meanwhile, met)
 
 
 class SteppedClock(Recordings):

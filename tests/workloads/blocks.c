@@ -5,8 +5,15 @@
  *	make FIRST NR SIZE    block FIRST and the NR - 1 after it; answers with the first's address
  *	more FIRST NR SIZE    the same, at another call site
  *	drop FIRST NR         frees them; missing blocks are skipped
+ *	exec                  begins again
+ *	fork                  has a child, which sleeps
+ *	load                  a library comes and goes
  *	quit
  */
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
 #include "workload.h"
 
 #define BLOCKS_MAX (1 << 20)
@@ -40,7 +47,16 @@ static void drop(long first, long nr)
 	}
 }
 
-int main(void)
+static void sleep_in_child(void)
+{
+	if (fork())
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		pause();
+}
+
+int main(int argc __attribute__((unused)), char **argv)
 {
 	long first = 0, nr = 0;
 	size_t size;
@@ -57,6 +73,12 @@ int main(void)
 			make(make_there, first, nr, size);
 		else if (sscanf(command, "drop %ld %ld", &first, &nr) == 2)
 			drop(first, nr);
+		else if (!strcmp(command, "exec"))
+			execv("/proc/self/exe", argv);
+		else if (!strcmp(command, "fork"))
+			sleep_in_child();
+		else if (!strcmp(command, "load"))
+			dlclose(dlopen("libm.so.6", RTLD_NOW));
 		answer("{\"done\": {\"address\": %lu, \"function\": \"make_here\", \"line\": %d}}",
 		       (unsigned long)block[first], make_line);
 	}
