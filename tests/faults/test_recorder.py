@@ -173,13 +173,11 @@ def signalled(site, calls):
         yield Fault(site, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[number % 3], SIGNAL, calls // 2)
 
 
-@harness.rows({
-    "attach": records("attach PID -n 2 -i 250ms"),
-    "inject": records("attach PID --inject=64 -n 2 -i 250ms"),
-    "run": runs(""),
-    "run_exact": runs("--exact"),
-    "record": records("record --pid PID -n 2 -i 250ms"),
-})
+def rows_of(*names):
+    return harness.rows({name: test_recorder.rows[name][0] for name in names})
+
+
+@rows_of("attach", "inject", "run", "run_exact", "record")
 def test_signal(_bench, scenario):
     return try_all(scenario, Signalled, signalled)
 
@@ -261,7 +259,7 @@ def met(site, calls):
         yield Fault(site, number // 5 % len(DEEDS), MEET, calls // 2)
 
 
-@harness.rows({name: test_signal.rows[name][0] for name in ("attach", "inject", "record")})
+@rows_of("attach", "inject", "record")
 def test_target(_bench, scenario):
     return try_all(scenario, Meanwhile, met)
 
