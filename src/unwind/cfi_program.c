@@ -361,6 +361,14 @@ static void op_undefined(struct program *program)
 	read_column(program)->kind = COLUMN_UNDEFINED;
 }
 
+/* Go's arm64 code says of the stack pointer that it is the CFA, as it is if nothing is said. */
+static void op_val_offset(struct program *program)
+{
+	struct column *column = read_column(program);
+
+	column->kind = read_uleb(program) || column != &program->row.sp ? COLUMN_OTHER : COLUMN_UNSAID;
+}
+
 static void op_same_value(struct program *program)
 {
 	read_column(program)->kind = COLUMN_SAME;
@@ -486,7 +494,7 @@ static void (*const operation[0x40])(struct program *program) = {
 	[DW_CFA_undefined] = op_undefined,
 	[DW_CFA_same_value] = op_same_value,
 	[DW_CFA_register] = op_other,
-	[DW_CFA_val_offset] = op_other,
+	[DW_CFA_val_offset] = op_val_offset,
 	[DW_CFA_val_offset_sf] = op_other,
 	[DW_CFA_val_expression] = op_other_expression,
 	[DW_CFA_expression] = op_expression,

@@ -552,7 +552,7 @@ static int compare_stack_rules(const void *left, const void *right)
 	return !a->rule.cfa_kind - !b->rule.cfa_kind;
 }
 
-static void sort_stack_rules(struct stack_rules *rules)
+void stack_rules_sort(struct stack_rules *rules)
 {
 	size_t kept = 0;
 
@@ -583,6 +583,6 @@ int stack_rules_find(Elf *elf, const struct object_cfi *cfi, const struct entrie
 	if (scan.insn)
 		cs_free(scan.insn, 1);
 	cs_close(&scan.capstone);
-	sort_stack_rules(ret);
+	stack_rules_sort(ret);
 	return err;
 }

@@ -24,8 +24,8 @@ static const struct unwind_rule rule_of_sigreturn = {
 };
 
 /* Nothing calls the code: the handler returns to its first byte, and is looked up at the byte before. */
-static int scan_arm64_segment(Elf *elf, const struct unwind_segment *segment, const struct entries *entries,
-			struct stack_rules *found)
+static int scan_arm64_segment(Elf *elf, const struct unwind_segment *segment, const struct entries *entries, bool has_go,
+			      struct stack_rules *found)
 {
 	uint64_t bytes = segment->end - segment->offset, vaddr;
 	Elf_Data *data;
@@ -39,15 +39,19 @@ static int scan_arm64_segment(Elf *elf, const struct unwind_segment *segment, co
 		if (!entries_are_sure(entries, vaddr))
 			err = array_push(found, rule, ((struct stack_rule){ vaddr - 1, rule_of_sigreturn }));
 	}
-	return err;
+	if (err || !has_go)
+		return err;
+	found->is_partial |= !data || !data->d_buf;
+	return found->is_partial ? 0 : stack_rules_of_go_arm64(segment, data->d_buf, data->d_size, entries, found);
 }
 
 int stack_rules_find_arm64(Elf *elf, const struct object_cfi *cfi, const struct entries *entries, struct stack_rules *ret)
 {
 	int err = 0;
 
-	*ret = (struct stack_rules){ .is_partial = cfi->has_go };
+	*ret = (struct stack_rules){ 0 };
 	for (uint32_t i = 0; !err && i < cfi->segment_nr; i++)
-		err = scan_arm64_segment(elf, &cfi->segment[i], entries, ret);
+		err = scan_arm64_segment(elf, &cfi->segment[i], entries, cfi->has_go, ret);
+	stack_rules_sort(ret);
 	return err;
 }

@@ -2,10 +2,11 @@
 """Real programs under load: the diff names what grows, and they go on unharmed."""
 import os
 import re
+import shutil
 import signal
 
 import harness
-from harness import ALLOCSNAP, Skip, changed_code, check, check_equal, check_unchanged, frame_text, tool, top_frame
+from harness import ALLOCSNAP, WORKLOADS, Skip, changed_code, check, check_equal, check_unchanged, frame_text, tool, top_frame
 from load import Load, Python, Redis, Sqlite
 from test_unwind import SOURCES, name_of, needs_tables
 
@@ -160,8 +161,8 @@ def test_several_processes_have_separate_snapshots(bench):
 # C code in Go programs: tracebacks go on in the Go code that called it, on the goroutine's stack (workloads/cgo.go).
 
 TIMES = 20
-# Functions of Go's runtime and of cgo, between the program's own.
-GLUE = re.compile(r"runtime\.|_cgo|crosscall2$|main\._Cfunc_|start_thread$|clone3$")
+# Functions of Go's runtime and of cgo, between the program's own. A C library may have no names.
+GLUE = re.compile(r"runtime\.|_cgo|crosscall2$|main\._Cfunc_|start_thread$|clone3$|libc\.so")
 CALLBACK = ["main.goNested", "goNested"]  # Go's function, and the one of that name for C
 NESTED = ["nested", *CALLBACK, "realigned", *CALLBACK, "nested", *CALLBACK]
 
@@ -180,6 +181,10 @@ WAYS = {
 
 
 def build(bench, name):
+    made = os.path.join(WORKLOADS, "cgo")  # for a machine without Go
+    if os.path.exists(made):
+        shutil.copy(made, bench.path(name))
+        return bench.path(name)
     bench.run([tool("env"), "GOCACHE=" + bench.path("go-cache"), "GO111MODULE=off", tool("go"), "build", "-o", bench.path(name),
                str(SOURCES / "cgo.go")], seconds=300)
     return bench.path(name)
@@ -201,7 +206,7 @@ def check_ways(bench, path):
         found = [([name for name in map(name_of, row["traceback"]) if not GLUE.match(name)], row["count"]) for row in rows]
         check_equal(found, [(expected, count)], f"the program's functions of blocks of {size} bytes")
         last = name_of(rows[0]["traceback"][-1])
-        check_equal(last, "clone3" if size == 1006 else "runtime.goexit", f"where stacks of {size} bytes begin")
+        check(last in (("clone3", "libc.so.6") if size == 1006 else ("runtime.goexit",)), f"stacks of {size} bytes begin at {last}")
 
 
 def test_cgo_tracebacks_go_on_in_go_code(bench):

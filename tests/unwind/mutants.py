@@ -47,6 +47,12 @@ MUTANTS = {
         "bpf/shared/unwind_step.h", "frame->is_fp_lost |= frame->fp - *ret_cfa >= end - *ret_cfa;", ""),
     "switch: back without having left": ("bpf/shared/unwind_step.h", "if (!frame->left_sp)", "if (0)"),
     "switch: back again and again": ("bpf/shared/unwind_step.h", "\t\tframe->left_sp = 0;\n", ""),
+    "code on arm64: a call changes g": ("src/unwind/stack_rules_go_arm64.c", "\t\tif (i != REG_G)\n", ""),
+    "code on arm64: another field is put right": ("src/unwind/stack_rules_go_arm64.c", " && at == sp->field", ""),
+    "code on arm64: a switch begins at another field": (
+        "src/unwind/stack_rules_go_arm64.c", " || scan->callback_field != scan->begin_field", ""),
+    "code on arm64: a switch begins right at the field": (
+        "src/unwind/stack_rules_go_arm64.c", "\tscan->callback_rule.cfa_off += scan->begin_below;\n", ""),
     "code: what has been stored before": ("src/unwind/stack_rules.c", "\tif (walk->has_stored)\n", "\tif (0)\n"),
     "code: half a register": ("src/unwind/stack_rules.c", "\t\t*half = (struct value){ 0 };\n", "\t\t;\n"),
     "code: another field": ("src/unwind/stack_rules.c", "op->mem.disp == walk->left_field &&", ""),
