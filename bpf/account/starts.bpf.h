@@ -19,7 +19,7 @@
 
 #include "maps.bpf.h"
 
-#define PAGE_SHIFT 12
+#define PAGE_SHIFT 12 /* of the smallest pages; larger ones begin at fewer places */
 #define NO_START (~0ULL)
 
 static __always_inline struct start_key start_key_of(__u64 image, __u32 level, __u64 word)

@@ -21,6 +21,7 @@
 #include "census/glibc_heap.h"
 #include "census/pymalloc.h"
 #include "census/target_memory.h"
+#include "process/pagemap.h"
 #include "process/proc.h"
 #include "elf/python/python_info.h"
 #include "helper/helper.h"
@@ -80,10 +81,7 @@ static int pread_memory(void *process, uint64_t address, void *to, size_t bytes)
 
 static int read_pages(void *process, uint64_t address, uint64_t *entry, size_t nr)
 {
-	const int *fd = ((struct target_files *)process)->fd;
-	ssize_t bytes = nr * sizeof(*entry);
-
-	return pread(fd[CENSUS_FD_PAGES], entry, bytes, address / TARGET_PAGE * sizeof(*entry)) == bytes ? 0 : -EIO;
+	return read_page_words(((struct target_files *)process)->fd[CENSUS_FD_PAGES], address, entry, nr);
 }
 
 static int keep_mapping(struct target_memory *memory, const struct maps_line *line)

@@ -41,6 +41,23 @@ static int open_pagemap(pid_t pid)
 	return fd < 0 ? errno == ENOENT ? -ESRCH : -errno : fd;
 }
 
+bool pages_are_known(void)
+{
+	return sysconf(_SC_PAGESIZE) == PAGE_BYTES;
+}
+
+int read_page_words(int fd, uint64_t address, uint64_t *word, size_t nr)
+{
+	uint64_t bytes = sysconf(_SC_PAGESIZE), start = address & -PAGE_BYTES, first = start / bytes;
+	ssize_t wanted = (nr ? (start + (nr - 1) * PAGE_BYTES) / bytes - first + 1 : 0) * sizeof(*word);
+
+	if (pread(fd, word, wanted, first * sizeof(*word)) != wanted)
+		return -EIO;
+	for (size_t i = nr; i--;) /* from the end: a word is read before it is written over */
+		word[i] = word[(start + i * PAGE_BYTES) / bytes - first];
+	return 0;
+}
+
 /* ---- PAGEMAP_SCAN; include/uapi/linux/fs.h of 6.7 ---- */
 
 #define IS_FILE (1 << 2) /* or shared memory */

@@ -41,6 +41,12 @@ struct page_runs {
  */
 int page_runs_read(pid_t pid, struct page_runs *ret);
 
+/* Whether the kernel's pages have PAGE_BYTES. Otherwise page_runs_read() would be wrong. */
+bool pages_are_known(void);
+
+/* Words of an open /proc/PID/pagemap for each PAGE_BYTES from an address on, whatever the kernel's pages have. 0 or -EIO. */
+int read_page_words(int fd, uint64_t address, uint64_t *word, size_t nr);
+
 /* The older way to read them, for tests. */
 int page_runs_read_pagemap(pid_t pid, struct page_runs *ret);
 

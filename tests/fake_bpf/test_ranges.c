@@ -7,6 +7,8 @@
 
 /* mmap, munmap, mremap: blocks that are ranges of pages, and can be cut anywhere. */
 
+extern volatile struct settings settings; /* see bpf_alloc.c */
+
 ACCOUNT_TEST(ranges, mmap_records_a_block_of_the_requested_size)
 {
 	user_mmap(100, MAP);
@@ -61,6 +63,17 @@ ACCOUNT_TEST(ranges, munmap_of_the_head_keeps_the_rest)
 	expect(temporary_blocks, 0);
 	user_munmap(MAP + 2 * PAGE, 2 * PAGE);
 	expect_mapped(MAP + PAGE, PAGE);
+}
+
+ACCOUNT_TEST(ranges, are_whole_pages_of_the_kernel)
+{
+	settings.page_bytes = 4 * PAGE;
+	user_mmap(PAGE + 5, MAP);
+	user_munmap(MAP + PAGE, PAGE); /* amid a page: it fails */
+	expect_mapped(MAP, PAGE + 5);
+	user_munmap(MAP - 4 * PAGE, 4 * PAGE + 1);
+	expect_unmapped(MAP);
+	expect(frees, 1);
 }
 
 ACCOUNT_TEST(ranges, munmap_of_the_tail_keeps_the_rest)

@@ -13,9 +13,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import suites  # pylint: disable=wrong-import-position
 
 FOLDER = pathlib.Path(os.environ["KERNELS"])
-# The suite that has a kernel, and how the package's name goes on after "linux-". From 6.19 on it is linux-binary-….
-# 6.1 is the oldest kernel that allocsnap is for; 6.12 is Debian's last one that has no uprobe sessions.
-KERNELS = {"6.1": ("bookworm", "image-6.1."), "6.12": ("trixie", "image-6.12."), "newest": ("sid", "binary-")}
+# The suite that has a kernel, how the package's name goes on after "linux-", and how it ends. From 6.19 on it is
+# linux-binary-…. 6.1 is the oldest kernel that allocsnap is for; 6.12 is Debian's last one that has no uprobe sessions.
+KERNELS = {"6.1": ("bookworm", "image-6.1.", "cloud-{}"), "6.12": ("trixie", "image-6.12.", "cloud-{}"),
+           "6.12-16k": ("trixie", "image-6.12.", "{}-16k"), "newest": ("sid", "binary-", "cloud-{}")}
 
 
 class Machine(typing.NamedTuple):
@@ -48,14 +49,14 @@ def fetch_kernel(machine, name):
         raise suites.Missing(f"{machine.argv[0]} is not installed")
     kept = FOLDER / machine.architecture / name
     if not kept.exists():
-        suite, begin = KERNELS[name]
+        suite, begin, end = KERNELS[name]
         FOLDER.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
             folder = pathlib.Path(folder)
             apt = suites.options(folder, suite, machine.architecture)
             suites.output(["apt-get", *apt, "-qq", "update"])
             names = suites.output(["apt-cache", *apt, "pkgnames", f"linux-{begin}"]).split()
-            package = suites.newest(names, rf"linux-{re.escape(begin)}[0-9.]+(-[0-9]+|\+deb[0-9]+)-cloud-{machine.architecture}")
+            package = suites.newest(names, rf"linux-{re.escape(begin)}[0-9.]+(-[0-9]+|\+deb[0-9]+)-{end.format(machine.architecture)}")
             suites.output(["apt-get", *apt, "-qq", "download", package], cwd=folder)
             archive, = folder.glob("*.deb")
             suites.output(["dpkg-deb", "-x", str(archive), str(folder / "root")])

@@ -11,7 +11,7 @@ import sys
 import harness
 from harness import (Failure, Process, check, check_equal, environment, fdinfo, losses_of, tool, top_frame, wait_for)
 
-PAGE = 4096
+PAGE = os.sysconf("SC_PAGE_SIZE")
 DOMAIN = ("--include", "domain=1")
 
 # {function: (blocks, bytes)} of workloads/mappings.c. mmap is called by `map`, one frame below it.

@@ -372,3 +372,15 @@ def test_pages_are_recorded_alone(bench, domain, *options):
     """A page and a block are the same memory, and would be added up."""
     _, said = bench.allocsnap("attach", "1", "--domain", domain, *options, status=2 if "--on-growth" in options else 1)
     check("--domain pages goes without" in said, said)
+
+
+def test_pages_of_another_size_are_refused(bench):
+    """Some kernels of arm64 have 16 KiB, of which an event would note one of four pages."""
+    if os.sysconf("SC_PAGE_SIZE") == 4096:
+        raise Skip("pages have 4 KiB here")
+    known = bench.workload("known")
+    said = bench.run([ALLOCSNAP, "attach", str(known.pid), "--domain", "pages"], status=1)[1]
+    check_equal(said.count("\n"), 1, f"lines of {said!r}")
+    check("knows only pages of 4096 bytes, and this kernel's have 16384" in said, said)
+    check_equal(bench.json("doctor", str(known.pid))["process"]["records_pages"], False, "what doctor says of pages")
+    check("by the code that needed each page first" not in bench.allocsnap("doctor", str(known.pid))[0], "doctor advises it")

@@ -12,7 +12,7 @@
 
 #include "workload.h"
 
-#define PAGE 4096UL
+#define PAGE ((unsigned long)sysconf(_SC_PAGESIZE))
 #define SHARED_PAGES 4096
 #define CUTTERS 2
 

@@ -57,7 +57,7 @@ static int print_libbpf(enum libbpf_print_level level, const char *fmt, va_list 
 	return getenv("ALLOCSNAP_LIBBPF_DEBUG") ? vfprintf(stderr, fmt, args) : 0;
 }
 
-#define PAGE_SIZE_KNOWN 4096 /* of the programs, where the kernel counts in pages */
+#define PAGE_BYTES_MOST 16384 /* with larger ones it was never tried */
 
 static int check_machine(struct reason *why)
 {
@@ -68,9 +68,9 @@ static int check_machine(struct reason *why)
 		return reason_set(
 			why, -ENOTSUP,
 			"this kernel has no uprobes (/sys/bus/event_source/devices/uprobe): CONFIG_UPROBE_EVENTS=y and a mounted /sys are needed");
-	if (sysconf(_SC_PAGESIZE) != PAGE_SIZE_KNOWN)
-		return reason_set(why, -ENOTSUP, "this kernel has pages of %ld bytes, and allocsnap knows only pages of %d",
-				  sysconf(_SC_PAGESIZE), PAGE_SIZE_KNOWN);
+	if (sysconf(_SC_PAGESIZE) > PAGE_BYTES_MOST)
+		return reason_set(why, -ENOTSUP, "this kernel has pages of %ld bytes, and allocsnap knows only pages of up to %d",
+				  sysconf(_SC_PAGESIZE), PAGE_BYTES_MOST);
 	/* The kernel side reports times by the machine's clock, and so do its events and /proc/PID/stat. */
 	for (const struct machine_namespace *at = machine_namespaces; at < machine_namespaces + machine_namespaces_nr; at++)
 		if (!is_in_machine_namespace(at))
@@ -201,6 +201,7 @@ static int configure_bpf(struct allocsnap_bpf *bpf, const struct collector_optio
 	settings->traceback_limit = options->traceback_limit;
 	settings->unwinder = options->unwinder;
 	settings->max_map_count = max_map_count();
+	settings->page_bytes = sysconf(_SC_PAGESIZE);
 	settings->has_own_links = options->system_wide; /* see own_links.h */
 	if (getrandom(&settings->hash_seed, sizeof(settings->hash_seed), 0) < 0)
 		return -errno;

@@ -27,6 +27,7 @@
 #include "elf/runtime_detect.h"
 #include "go/go_births.h"
 #include "go/go_profile.h"
+#include "process/pagemap.h"
 #include "process/probe_info_store.h"
 #include "shared/unwind_types.h"
 #include "snapshot.h"
@@ -59,10 +60,7 @@ static void free_go_heap(struct target *target)
 
 static int read_go_pages(void *target_, uint64_t address, uint64_t *entry, size_t nr)
 {
-	const struct target *target = target_;
-	ssize_t bytes = nr * sizeof(*entry);
-
-	return pread(target->go.heap->pagemap_fd, entry, bytes, address / 4096 * sizeof(*entry)) == bytes ? 0 : -EFAULT;
+	return read_page_words(((const struct target *)target_)->go.heap->pagemap_fd, address, entry, nr);
 }
 
 static struct go_memory go_memory_of(struct target *target)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -52,7 +53,7 @@ static void choose_unseen(struct collector_options *options, struct all_pages *p
 {
 	bool fits = !options->max_overhead || options->max_overhead >= COLLECTOR_PAGES_OVERHEAD;
 
-	options->unseen_pages &= fits && !options->min_size && !options->max_size && !options->injects && !pages->is_wanted;
+	options->unseen_pages &= fits && pages_are_known() && !options->min_size && !options->max_size && !options->injects && !pages->is_wanted;
 	if (options->unseen_pages)
 		pages->shift = 3;
 }
@@ -78,6 +79,9 @@ static int choose_pages(struct collector *collector, struct reason *why)
 	for (size_t i = 0; i < ARRAY_SIZE(others) && pages->is_wanted; i++)
 		if (others[i].is_given)
 			return reason_set(why, -EINVAL, "--domain pages goes without %s", others[i].name);
+	if (pages->is_wanted && !pages_are_known())
+		return reason_set(why, -ENOTSUP, "--domain pages knows only pages of %d bytes, and this kernel's have %ld",
+				  (int)PAGE_BYTES, sysconf(_SC_PAGESIZE));
 	choose_unseen(options, pages);
 	return pages->is_wanted && options->sample_bytes ? choose_samples(options, pages, why) : 0;
 }

@@ -81,7 +81,7 @@ uint64_t page_hearing_missed(const struct page_hearing *hearing)
 static int trial_page_way(const struct page_way *way)
 {
 	struct page_runs runs = {};
-	int err = page_runs_read(getpid(), &runs);
+	int err = pages_are_known() ? page_runs_read(getpid(), &runs) : -ENOTSUP;
 
 	page_runs_release(&runs);
 	if (!err && way->has_events)
