@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <ctype.h>
+#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "cli/recording_place.h"
 #include "collect.h"
 #include "collect/drain/map_sizes.h"
+#include "elf/machine.h"
 #include "elf/user_allocators.h"
 #include "record/recorder.h"
 
@@ -422,7 +424,11 @@ static int check_injection(const struct command *command, const struct capture_o
 		{ options->exact && options->no_return_probes, "--no-return-probes" },
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(others) && (options->inject_bytes || options->exact); i++)
+	if (!options->inject_bytes && !options->exact)
+		return EXIT_DONE;
+	if (machine_here() != EM_X86_64)
+		return log_refusal(command, "%s puts machine code of x86-64 into a program: it is refused on this machine", given);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		if (others[i].is_given)
 			return log_refusal(command, "%s and %s exclude each other", given, others[i].name);
 	return EXIT_DONE;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "cli/preload_sampler.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -13,7 +12,6 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "elf/machine.h"
 #include "sampler/sampler_info.h"
 
 #define LIBRARY "liballocsnap-sampler.so"
@@ -105,8 +103,6 @@ int preload_sampler(struct preload *ret_before, uint64_t interval_bytes, struct 
 
 int preload_exact(struct preload *ret_before, struct reason *why)
 {
-	if (machine_here() != EM_X86_64)
-		return reason_set(why, -ENOTSUP, "exact recording in the program itself is for x86-64: leave out --exact");
 	return preload(LIBRARY_EXACT, ret_before, 0, why);
 }
 

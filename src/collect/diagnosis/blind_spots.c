@@ -124,7 +124,14 @@ static bool is_python(const struct diagnosed_process *process, struct reason *wh
 	reason_set(
 		why, 0,
 		"Python places objects of up to 512 bytes in arenas that it gets by mmap; larger objects, and blocks of C libraries, are recorded");
-	return has_trait(process, TRAIT_PYTHON) && !process->python_malloc && !process->python.is_used;
+	return has_trait(process, TRAIT_PYTHON) && !process->python_malloc && !process->python.is_used && !process->python.why_not;
+}
+
+/* A recording would refuse the domain python. */
+static bool is_refused_python(const struct diagnosed_process *process, struct reason *why)
+{
+	is_python(process, why);
+	return has_trait(process, TRAIT_PYTHON) && !process->python_malloc && process->python.why_not;
 }
 
 static bool has_python_heap(const struct diagnosed_process *process, struct reason *why)
@@ -316,8 +323,11 @@ static const struct {
 	  true },
 	RUNTIME_HEAPS(HEAP_ROW)
 	{ "python-objects", "Python's small objects",
-	  "--domain python records every object, with Python's lines; --domain malloc,mmap its arenas: a sample of one block for each MiB that they grow; if it refuses --domain python, start it with PYTHONMALLOC=malloc",
+	  "--domain python records every object, with Python's lines; --domain malloc,mmap its arenas: a sample of one block for each MiB that they grow",
 	  is_python, true },
+	{ "python-objects", "Python's small objects",
+	  "--domain malloc,mmap records its arenas: a sample of one block for each MiB that they grow; each object: start it with PYTHONMALLOC=malloc",
+	  is_refused_python, true },
 	{ "python-heap", "memory that Python has not asked for", "--domain malloc records the heap instead, which costs less",
 	  has_python_heap },
 	{ "renamed-allocator", "an allocator under other names",

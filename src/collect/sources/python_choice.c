@@ -73,11 +73,11 @@ int python_options_check(const struct collector_options *options, struct reason 
 	return 0;
 }
 
-int python_choice_without_sessions(struct python_choice *choice, struct collector_options *options, struct reason *why)
+int python_choice_give_up(struct python_choice *choice, struct collector_options *options, const char *obstacle, struct reason *why)
 {
 	if (!choice->is_default)
-		return reason_set(why, -ENOTSUP, "the domain python needs uprobe sessions, which Linux has from 6.13 on");
-	choice->obstacle = "these need uprobe sessions, which Linux has from 6.13 on";
+		return reason_set(why, -ENOTSUP, "Python's objects cannot be recorded (--domain python): %s", obstacle);
+	choice->obstacle = obstacle;
 	options->domains &= ~COLLECTOR_PYTHON;
 	choice->beside_heap = options->python_pools = false;
 	return 0;

@@ -29,8 +29,8 @@ void python_choice_make(struct python_choice *choice, struct collector_options *
 /* 0, or -EINVAL with a line in *why: options that exclude each other. */
 int python_options_check(const struct collector_options *options, struct reason *why);
 
-/* The kernel has no uprobe sessions. 0: the heap is recorded; or -ENOTSUP with a line in *why: the user wants the objects. */
-int python_choice_without_sessions(struct python_choice *choice, struct collector_options *options, struct reason *why);
+/* The machine or the kernel has an obstacle. 0: the heap is recorded; or -ENOTSUP with a line in *why: the user wants the objects. */
+int python_choice_give_up(struct python_choice *choice, struct collector_options *options, const char *obstacle, struct reason *why);
 
 /* Whether a path names a program that is Python. */
 bool is_python_path(const char *path);

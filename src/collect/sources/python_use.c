@@ -3,6 +3,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <elf.h>
 #include <errno.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@
 #include "collect/recording/collector.h"
 #include "collect/sources/block_sources.h"
 #include "elf/allocators.h"
+#include "elf/machine.h"
 #include "inject/inject.h"
 #include "elf/python/python_info.h"
 #include "elf/python/python_layers.h"
@@ -607,13 +609,14 @@ static int configure_python(struct collector *collector, struct allocsnap_bpf *b
 static int begin_python(struct collector *collector, struct reason *why)
 {
 	struct python_choice *choice = &collector->sources->python_choice;
-	bool has_sessions = probes_have_sessions(collector->bpf);
+	const char *obstacle = machine_here() != EM_X86_64 ? "CPython's code is understood on x86-64 only" :
+			       probes_have_sessions(collector->bpf) ? NULL : "these need uprobe sessions, which Linux has from 6.13 on";
 
 	/* Hooks need no probes. */
-	if (collector->options.domains & COLLECTOR_PYTHON && !has_sessions && !collector->options.injects &&
-	    python_choice_without_sessions(choice, &collector->options, why))
+	if (collector->options.domains & COLLECTOR_PYTHON && obstacle && !collector->options.injects &&
+	    python_choice_give_up(choice, &collector->options, obstacle, why))
 		return -ENOTSUP;
-	if (collector->options.system_wide && !choice->beside_heap && has_sessions && load_for_python(collector))
+	if (collector->options.system_wide && !choice->beside_heap && !obstacle && load_for_python(collector))
 		return reason_set(why, -ENOTSUP, "the kernel does not take the BPF programs for CPython");
 	return ring_buffer__add(collector->events.doorbell, bpf_map__fd(collector->bpf->maps.python_code_records),
 				note_python_code, collector);
