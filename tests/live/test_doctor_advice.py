@@ -277,8 +277,8 @@ def test_advice_python_arenas_and_malloc(bench):
     process, path = python_objects(bench, "--domain", "malloc")
     check(bench.show(path)["traced_memory"]["current"] < 12e6, "the objects are recorded as blocks of the heap")
     with harness.environment("ALLOCSNAP_NO_UPROBE_SESSION"):
-        check_advice(bench, process.pid, "python-objects", "--domain python", "--domain malloc,mmap",
-                     "PYTHONMALLOC=malloc")
+        check_advice(bench, process.pid, "python-objects", "--domain malloc,mmap", "PYTHONMALLOC=malloc")
+        check("--domain python" not in bench.allocsnap("doctor", str(process.pid))[0], "it advises what is refused without sessions")
     _, path = python_objects(bench, "--domain", "malloc,mmap")
     check(15e6 < size_of_domain(bench, path, "mmap") < 40e6, "bytes of its arenas")
     if not harness.NO_SESSIONS:

@@ -124,14 +124,14 @@ static bool is_python(const struct diagnosed_process *process, struct reason *wh
 	reason_set(
 		why, 0,
 		"Python places objects of up to 512 bytes in arenas that it gets by mmap; larger objects, and blocks of C libraries, are recorded");
-	return has_trait(process, TRAIT_PYTHON) && !process->python_malloc && !process->python.is_used && !process->python.why_not;
+	return has_trait(process, TRAIT_PYTHON) && !process->python_malloc && !process->python.is_used && !process->python.is_refused;
 }
 
 /* A recording would refuse the domain python. */
 static bool is_refused_python(const struct diagnosed_process *process, struct reason *why)
 {
 	is_python(process, why);
-	return has_trait(process, TRAIT_PYTHON) && !process->python_malloc && process->python.why_not;
+	return has_trait(process, TRAIT_PYTHON) && !process->python_malloc && process->python.is_refused;
 }
 
 static bool has_python_heap(const struct diagnosed_process *process, struct reason *why)

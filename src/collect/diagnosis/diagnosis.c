@@ -187,13 +187,14 @@ static int add_probe(struct diagnosis *diagnosis, const struct probe_site *site)
 	return array_push(process, probe, probe);
 }
 
-static void diagnose_python(struct diagnosed_python *ret, const struct target_python *python)
+static void diagnose_python(struct diagnosed_python *ret, const struct target_python *python, const char *obstacle)
 {
 	ret->is_used = python->is_used;
 	ret->is_there = python->is_used || *python->why_not.text;
 	ret->place_nr = python->place_nr;
 	ret->unknown_nr = python->unknown_nr;
 	ret->why_not = *python->why_not.text ? python->why_not.text : NULL;
+	ret->is_refused = (obstacle && *obstacle) || (ret->why_not && !python->is_on_request);
 	if (python->is_used)
 		snprintf(ret->version, sizeof(ret->version), "%u.%u.%u", python->version.major, python->version.minor,
 			 python->version.micro);
@@ -206,7 +207,7 @@ static int diagnose_probes(struct diagnosis *diagnosis)
 
 	for (size_t i = 0; i < probes->site_nr && !err; i++)
 		err = add_probe(diagnosis, &probes->site[i]);
-	diagnose_python(&diagnosis->process.python, &diagnosis->target->python);
+	diagnose_python(&diagnosis->process.python, &diagnosis->target->python, diagnosis->collector->sources->python_choice.obstacle);
 	go_look_at(diagnosis->collector, diagnosis->target, &diagnosis->process.go);
 	diagnosis->process.failed_nr = probes->failed_nr + probes->dropped_nr;
 	diagnosis->process.probe_kind = probes_kind(probes, diagnosis->collector->bpf);

@@ -122,6 +122,7 @@ struct diagnosed_python {
 	char version[16];
 	uint32_t place_nr, unknown_nr; /* places to probe; places that look like them and were not understood */
 	const char *why_not; /* or NULL */
+	bool is_refused; /* also if they are asked for */
 };
 
 /* A Java virtual machine in the process, and whether --domain java could load an agent into it. */

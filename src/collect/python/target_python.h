@@ -26,6 +26,7 @@ struct target_python {
 	bool is_used;	     /* its allocators are probed, for the program that runs now */
 	bool has_heap;	     /* its heap is recorded, too */
 	struct reason why_not; /* in the text: why it is not, though there is one; a note says so */
+	bool is_on_request; /* if the domain python is asked for, it would be */
 	struct python_version version; /* if it is used */
 	uint32_t place_nr;   /* places that are probed */
 	uint32_t object;     /* the file that it is in */

@@ -96,9 +96,11 @@ static void note_embedded(struct collector *collector, struct target *target)
 	for (size_t i = 0; i < mappings->used_nr && !is_python_program(target); i++) {
 		const char *path = mappings_used(mappings, i)->path;
 
-		if (is_python_library(path) && mappings_have(mappings, mappings->used[i]))
-			note_python(collector, target, path, is_old_python_name(path, &why) ?
-				    why.text : "a library of this program; --domain python records them");
+		if (!is_python_library(path) || !mappings_have(mappings, mappings->used[i]))
+			continue;
+		target->python.is_on_request = !is_old_python_name(path, &why);
+		note_python(collector, target, path, target->python.is_on_request ?
+			    "a library of this program; --domain python records them" : why.text);
 	}
 }
 
