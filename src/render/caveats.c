@@ -432,6 +432,8 @@ static const struct diff_check {
 	bool is_hint;
 } checks[] = {
 	{ check_process }, { check_program },
+	{ .difference = { "machine", .before = "the snapshots are of different machines, ",
+			  .after = ": frames without a line match by function only" } },
 	{ .difference = { "source", "allocsnap", .before = "the snapshots are of different kinds: ", .after = "" } },
 	{ check_pair_order },
 	{ .difference = { "traceback_limit", .before = "the traceback limits differ, ",

@@ -184,6 +184,7 @@ static void put_python_view(struct emitter *out, const struct snapshot *snapshot
 	const char *domains = snapshot__metadata(snapshot, "domains");
 	const char *why_not = snapshot__metadata(snapshot, "python_not_recorded");
 	const char *exe = snapshot__metadata(snapshot, "exe") ?: "", *slash = strrchr(exe, '/');
+	const char *machine = snapshot__metadata(snapshot, "machine") ?: "x86_64"; /* others do not record Python's objects */
 
 	if (snapshot_has_pages(snapshot))
 		return;
@@ -195,7 +196,7 @@ static void put_python_view(struct emitter *out, const struct snapshot *snapshot
 			  has_kept_lines(snapshot) ? " (in memory of free lists, at the first object's line)" : "");
 	else if (why_not)
 		emit_line(out, "  the heap of the process, not Python's objects: %s", why_not);
-	else if (domains && !strncmp(slash ? slash + 1 : exe, "python", strlen("python")))
+	else if (domains && !strcmp(machine, "x86_64") && !strncmp(slash ? slash + 1 : exe, "python", strlen("python")))
 		emit_line(out, "  the heap of the process; for Python's objects, at Python's lines: --domain python");
 }
 

@@ -38,6 +38,7 @@ static void begin_recording(struct make *m, const char *unwinder, const char *st
 	shop_metadata(m, "4711", "/opt/shop/bin/shopd", "64");
 	shop_time(m, "1795237210123000000", "60000000000");
 	metadata(m, "unwinder", unwinder);
+	metadata(m, "machine", strcmp(unwinder, "fp") ? "x86_64" : "aarch64");
 	metadata(m, "recording_start_monotonic_ns", start_ns);
 	must(snapshot_builder__probe(m->builder, &probe), "probe");
 	must(snapshot_builder__probe_domain(m->builder, 0), "probe domain");

@@ -82,6 +82,7 @@ static int describe_machine(struct snapshot_builder *builder)
 	uname(&machine);
 	err = err ?: snapshot_builder__metadata(builder, "host", own_host_name(host)) ?:
 	      snapshot_builder__metadata(builder, "kernel", machine.release) ?:
+	      snapshot_builder__metadata(builder, "machine", machine.machine) ?:
 	      snapshot_builder__metadata(builder, "boot_id", boot_id);
 	free(boot_id);
 	return err;
