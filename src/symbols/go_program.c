@@ -61,6 +61,12 @@ static bool is_go_variable(const struct go_table *table, uint64_t address)
 	return false;
 }
 
+static void add_go_variable(const struct go_table *table, uint64_t address, struct words *ret)
+{
+	if (is_go_variable(table, address) && !has_word(ret, address) && ret->nr < WORDS_MAX)
+		ret->word[ret->nr++] = address;
+}
+
 /* A store is a mov to memory; a lea uses no variable. */
 static void note_words(const struct go_table *table, const cs_insn *insn, enum use use, struct words *ret)
 {
@@ -71,9 +77,33 @@ static void note_words(const struct go_table *table, const cs_insn *insn, enum u
 		uint64_t address = insn->address + insn->size + operand->mem.disp;
 		bool is_store = insn->id == X86_INS_MOV && !i;
 
-		if (operand->type == X86_OP_MEM && operand->mem.base == X86_REG_RIP && operand->size == 8 &&
-		    is_store == (use == USE_STORE) && is_go_variable(table, address) && !has_word(ret, address) && ret->nr < WORDS_MAX)
-			ret->word[ret->nr++] = address;
+		if (operand->type == X86_OP_MEM && operand->mem.base == X86_REG_RIP && operand->size == 8 && is_store == (use == USE_STORE))
+			add_go_variable(table, address, ret);
+	}
+}
+
+/* arm64: adrp and add make an address, and ldr and str, of 8 bytes here, add the rest of it. */
+static void note_words_a64(const struct go_table *table, const uint8_t *code, size_t size, uint64_t vaddr, enum use use, struct words *ret)
+{
+	uint64_t made[32] = {}; /* by register; 0: none */
+
+	for (size_t at = 0; at + 4 <= size; at += 4) {
+		uint32_t insn, memory;
+		uint64_t *to, from;
+
+		memcpy(&insn, code + at, sizeof(insn));
+		memory = insn & 0xffc00000;
+		to = &made[insn & 31];
+		from = made[insn >> 5 & 31];
+		if (memory == (use == USE_STORE ? 0xf9000000 : 0xf9400000) && from)
+			add_go_variable(table, from + (insn >> 10 & 0xfff) * 8, ret);
+		if ((insn & 0x9f000000) == 0x90000000)
+			*to = ((vaddr + at) & ~UINT64_C(0xfff)) +
+			      ((int64_t)((int32_t)(insn << 8) >> 13) * 4 + (insn >> 29 & 3)) * 4096;
+		else if (memory == 0x91000000)
+			*to = from ? from + (insn >> 10 & 0xfff) : 0;
+		else if (memory != 0xf9000000)
+			*to = 0;
 	}
 }
 
@@ -91,8 +121,10 @@ static void add_words_of(struct decoder *decoder, struct go_range code, enum use
 	size_t left = elf_object__read_at(decoder->elf, code.start, decoder->code, bytes < FUNCTION_BYTES_MAX ? bytes : FUNCTION_BYTES_MAX);
 	const uint8_t *at = decoder->code;
 
+	if (elf_object__machine(decoder->elf) == EM_AARCH64)
+		note_words_a64(decoder->table, at, left, address, use, ret);
 	if (elf_object__machine(decoder->elf) != EM_X86_64)
-		return; /* the rate is not known then */
+		return; /* without variables the rate is not known */
 	while (left && cs_disasm_iter(decoder->capstone, &at, &left, &address, decoder->insn))
 		note_words(decoder->table, decoder->insn, use, ret);
 }
