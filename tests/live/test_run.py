@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import harness
-from harness import (ALLOCSNAP, WORKLOADS, Process, Skip, check, check_equal, environment, tool,
+from harness import (ALLOCSNAP, NEVER, WORKLOADS, Process, Skip, check, check_equal, environment, tool,
                      wait_for)
 
 
@@ -197,7 +197,7 @@ def children_of(pid):
 @harness.smoke
 def test_run_records_known_totals(bench):
     """A program that counts itself is recorded from its first block to its last."""
-    child = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--",
+    child = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--interval", NEVER, "--",
                          os.path.join(WORKLOADS, "stacks")], kind=Process)
     check("ready" in child.line(), "not ready")
     child.write("nested 1000\n")
