@@ -5,8 +5,8 @@ Arguments of every suite:
 
     [-l] [--core | --smoke] [--workers N] [--slowest N] [NAME…]
 
-NAME is a part of a test's name, =NAME the whole name, NAME.py a module (test_python*.py: several). ^NAME leaves out what
-NAME chooses. --core chooses the tests of `make check`, --smoke what `make test` runs. -l lists the tests. --workers: so
+NAME is a part of a test's name, =NAME the whole name, NAME.py a module (test_python*.py: several), @MARK all with a mark.
+^NAME leaves out what NAME chooses. --core chooses the tests of `make check`, --smoke what `make test` runs. -l lists the tests. --workers: so
 many tests run at a time; a test marked `alone` runs while no other one does. --slowest: so many tests are listed at the
 end.
 
@@ -234,6 +234,8 @@ def state_of_machine(waited_before, seconds):
 
 
 def is_named(test, word):
+    if word.startswith("@"):
+        return word[1:] in test.marks
     if word.endswith(".py"):
         return fnmatch.fnmatchcase(test.module, word)
     return test.name == word[1:] if word.startswith("=") else word in test.name

@@ -108,14 +108,15 @@ def test_each_path_touches_parts_that_exist():
 
 
 def test_words_choose_tests():
-    tests = [suite.Test(name, None, module, frozenset()) for name, module in
-             (("test_a", "test_x.py"), ("test_ab", "test_x.py"), ("test_c", "test_y.py"))]
+    tests = [suite.Test(name, None, module, frozenset(marks)) for name, module, *marks in
+             (("test_a", "test_x.py"), ("test_ab", "test_x.py"), ("test_c", "test_y.py", "smoke"))]
 
     def chosen(*names):
         return [test.name for test in suite.choose(tests, argparse.Namespace(names=names, core=False, smoke=False))]
     check_equal(chosen("a"), ["test_a", "test_ab"], "a part of a name")
     check_equal(chosen("=test_a"), ["test_a"], "a whole name")
     check_equal(chosen("test_x*.py", "^=test_a"), ["test_ab"], "a module without one test")
+    check_equal(chosen("@smoke", "=test_a"), ["test_a", "test_c"], "those with a mark, and another one")
 
 
 if __name__ == "__main__":

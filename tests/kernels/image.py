@@ -17,11 +17,16 @@ PROGRAMS = ("bash", "sh", "env", "sleep", "true", "false", "cat", "cp", "rm", "l
             "setpriv", "ip", "dmesg", "sqlite3", "jq", "git", "redis-server", "redis-benchmark", "redis-cli", "objcopy",
             "strip", "readelf", "nm", "grep", "uname", "sort", "apparmor_parser", "bpftool")
 # libgcc_s is opened when a thread ends.
-OTHERS = ("/bin/sh", "/usr/bin/python3", "/usr/lib/python3.*", "/lib/*-linux-gnu/libgcc_s.so.1",
+OTHERS = ("/bin/sh", "/lib/ld-musl-*", "/usr/bin/python3", "/usr/lib/python3.*", "/lib/*-linux-gnu/libgcc_s.so.1",
           *(f"/usr/lib/*-linux-gnu/lib{name}.so.*" for name in ("jemalloc", "tcmalloc_minimal", "mimalloc")),
           "/etc/passwd", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf")
-LEFT_OUT = re.compile(r"__pycache__|test|idlelib|ensurepip|lib2to3|config-3.*")  # of Python
-TREE = ("tests/harness", "tests/live", "tests/workloads", "tests/ledger", "include", "VERSION")
+# The tests build C programs with these, in a guest that has a system of its own.
+COMPILER = ("/usr/bin/gcc", "/usr/bin/*-linux-gnu-gcc", "/usr/bin/musl-gcc", "/usr/bin/as", "/usr/bin/ld", "/usr/include", "/usr/lib/*-linux-musl",
+            *(f"/usr/lib/gcc/*/*/{name}" for name in ("cc1", "collect2", "liblto_plugin.so", "lto-wrapper", "include", "*.o", "libgcc*", "libstdc++.*")), "/usr/lib/*-linux-gnu/*crt*.o",
+            *(f"/usr/lib/*-linux-gnu/lib{name}.{kind}" for kind in ("a", "so") for name in
+              ("c", "c_nonshared", "m", "mvec", "pthread", "dl", "jemalloc", "jemalloc_pic", "tcmalloc_minimal", "mimalloc")))
+LEFT_OUT = re.compile(r"__pycache__|test|idlelib|ensurepip|lib2to3|config-3.*|c\+\+")  # of Python and of headers
+TREE = ("tests/harness", "tests/live", "tests/workloads", "tests/ledger", "tests/report", "include", "VERSION")
 FOLDERS_OF_PROGRAMS = "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"
 FOLDERS = {"/dev", "/proc", "/sys", "/tmp", "/run"}
 
@@ -107,19 +112,21 @@ def write_entry(out, guest, mode, data):
     out.write(data + b"\0" * (-len(data) % 4))
 
 
-def make_image(path, allocsnap, out, root=""):
-    """An image of the live tests. out: the folder with the programs that they record."""
+def make_image(path, allocsnap, out, root="", others=()):
+    """An image of the live tests. out: the folder with the programs that they record. others: files for its .output."""
     image = Image(root)
     for program in map(image.which, PROGRAMS):
         if program:
             image.add(program)
-    for name in OTHERS:
+    for name in OTHERS + (COMPILER if root else ()):
         for found in glob.glob(image.root + name):
             image.add(found)
     for name in TREE:
         image.add(ROOT / name, f"{GUEST_ROOT}/{name}")
     for name in ("workloads", "ledger"):
         image.add(os.path.join(out, name), f"{GUEST_ROOT}/.output/{name}")
+    for other in (*glob.glob(os.path.join(out, "liballocsnap-*.so")), *others):
+        image.add(other, f"{GUEST_ROOT}/.output/{os.path.basename(other)}")
     image.add(allocsnap, f"{GUEST_ROOT}/allocsnap")
     image.add(HERE / "init", "/init")
     image.write(path)

@@ -142,8 +142,8 @@ def check_run(bench, argv, allocator, what, by_library=False, **options):
 
 
 def ways_to_link(bench, allocator):
-    """{name: (command, options of bench.start())}"""
-    links = ("dynamic",) if harness.runs_core() else LINKED[allocator]
+    """{name: (command, options of bench.start())}. In QEMU, where arm64 is, each compilation takes long."""
+    links = ("dynamic",) if harness.runs_core() or os.uname().machine != "x86_64" else LINKED[allocator]
     ways = {linking: ([build(bench, allocator, linking)], {}) for linking in links}
     if allocator in PRELOAD:
         ways["preloaded"] = ([build(bench, "glibc", "dynamic")],

@@ -31,6 +31,9 @@ def go_tool(version):
 
 
 def build(bench, version="1.19", kind="plain", source=SOURCE):
+    made = os.path.join(WORKLOADS, f"heap-{version}-{kind}")  # for a machine without Go
+    if source == SOURCE and os.path.exists(made):
+        return made
     root, program = go_tool(version), bench.path("heap")
     environment = dict(os.environ, GOROOT=root, GOCACHE=os.environ.get("GOCACHE", os.path.expanduser("~/.cache/go-build")), GO111MODULE="off", GOTOOLCHAIN="local", GOFLAGS="-p=1")
     bench.run([root + "/bin/go", "build", *KINDS[kind], "-o", program, str(source)], seconds=300, env=environment)

@@ -15,8 +15,6 @@ REFUSED = {
     "inject_exact": ("attach PID --inject=exact", CODE),
     "record_exact": ("attach PYTHON --domain python --inject=exact", CODE),
     "leaks_exact": ("leaks PID --inject=exact", CODE),
-    "top_exact": ("top PID --inject=exact", CODE),
-    "eject": ("eject PID", "machine code of x86-64"),
     "run_exact": ("run --exact -- touch FILE", CODE),
     "run_exact_python": ("run --exact --domain python -- touch FILE", CODE),
     "python": ("attach PYTHON --domain python", PYTHON),
