@@ -180,7 +180,7 @@ static __noinline int restore_return_address(struct walk *walk)
  */
 static __always_inline int step_from_trampoline(struct walk *walk)
 {
-	__u64 at = walk->frame.pc - walk->trampoline;
+	__u64 at = TRAMPOLINE_ADDRESS(walk->frame.pc) - walk->trampoline;
 
 	walk->frame.sp += 8 * TRAMPOLINE_PUSHED(at);
 	walk->frame.is_exact = 0;
@@ -203,7 +203,7 @@ static __always_inline int step_by_rule(struct walk *walk)
 static __always_inline bool is_in_trampoline(const struct walk *walk)
 {
 	return walk->frame.is_exact && walk->trampoline &&
-	       walk->frame.pc - walk->trampoline < TRAMPOLINE_BYTES;
+	       TRAMPOLINE_ADDRESS(walk->frame.pc) - walk->trampoline < TRAMPOLINE_BYTES;
 }
 
 /*
@@ -291,7 +291,7 @@ static __always_inline __u64 trampoline_of(struct task_struct *task)
 {
 	struct xol_area *area = task->mm->uprobes_state.xol_area;
 
-	return area ? area->vaddr : 0;
+	return area ? TRAMPOLINE_ADDRESS(area->vaddr) : 0;
 }
 
 static __always_inline void tables_walk_begin(struct walk *walk)

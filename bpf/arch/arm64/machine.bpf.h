@@ -28,7 +28,11 @@ struct task_struct___arm64 {
 #define FRAME_ENDS_ABOVE_RECORD false
 #define RECORD_BELOW_FRAME 8 /* in Go's code */
 
-/* The trampoline of return probes is one instruction, which leads to the kernel. */
+/*
+ * The trampoline of return probes is one instruction, which leads to the kernel. With 52 bits of addresses it lies at their end,
+ * and a return address has 48 of them here.
+ */
+#define TRAMPOLINE_ADDRESS(address) UNWIND_UNSIGNED(address)
 #define TRAMPOLINE_SYSCALL 0
 #define TRAMPOLINE_SYSCALL_END 4
 #define TRAMPOLINE_BYTES 4

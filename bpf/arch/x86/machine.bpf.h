@@ -24,6 +24,7 @@
  * The trampoline of return probes pushes three registers, calls the kernel and pops two of them (6.11 and later:
  * uretprobe_trampoline_entry in arch/x86).
  */
+#define TRAMPOLINE_ADDRESS(address) (address) /* as a walk has it */
 #define TRAMPOLINE_SYSCALL 11 /* offset of the instruction */
 #define TRAMPOLINE_SYSCALL_END 13
 #define TRAMPOLINE_BYTES 17
