@@ -17,7 +17,7 @@
 #define ZEROED_MAX (UINT64_C(1) << 30)
 #define SEARCHED_MAX (8 * BLOCKS_MAX) /* 2 GiB: each word of a hostile program may lead to another block */
 #define WALKS_MAX 20
-#define TOP (UINT64_C(1) << 47)
+#define TOP (UINT64_C(1) << 48) /* of arm64; x86-64 has half of it */
 
 /* ---- memory, as one look sees it ---- */
 
@@ -290,7 +290,7 @@ static struct go_counts sum_of_cycles(const struct raw_bucket *raw, enum layout 
 	return sum;
 }
 
-/* No block is freed that was not allocated. A count of 2^47 is none. */
+/* No block is freed that was not allocated. A count of 2^48 is none. */
 static bool are_counts(const struct raw_bucket *raw, enum layout layout)
 {
 	struct go_counts active = cycle_of(raw, layout, 0), now = sum_of_cycles(raw, layout);
