@@ -64,7 +64,7 @@ def truth_of(port):
     rows, names, stack = {}, {}, None
     for line in text.splitlines():
         row = re.match(r"(\d+): (\d+) \[(\d+): (\d+)\] @ ?(.*)", line)
-        frame = re.match(r"#\t0x\S+\t(\S+)\+0x\S+\t+(.*):(\d+)", line)
+        frame = re.match(r"#\t0x\S+\t+(\S+)\+0x\S+\t+(.*):(\d+)", line)
         if row:  # without samples of the last collection it has no frames of its own
             stack = tuple(int(pc, 16) for pc in row[5].split()) if int(row[3]) else None
         if row and stack is not None:
