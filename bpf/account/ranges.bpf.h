@@ -21,7 +21,7 @@
 #include "unwind/stack.bpf.h"
 #include "account/starts.bpf.h"
 
-#define PAGE_MASK (settings.page_bytes - 1)
+#define PAGE_MASK settings.page_mask
 #define ADDRESS_MAX (1ULL << 56) /* above all addresses of programs */
 #define LOCK_TRIES (1u << 16)	 /* at most 0.1 µs each */
 #define CUT_BLOCKS_MAX (1u << 16)

@@ -443,7 +443,7 @@ struct settings {
 	bpf_u64 hash_seed; /* random, so that no target can prepare two stacks with the same hash */
 	bpf_u64 unwinder;  /* enum unwinder */
 	bpf_u64 max_map_count; /* vm.max_map_count: the most mappings of a process */
-	bpf_u64 page_bytes;    /* of the kernel's pages */
+	bpf_u64 page_mask;     /* of an address: the bits within one of the kernel's pages */
 	/* Mean distance of samples by rate, at most SAMPLE_BYTES_MAX; 0: every block. All are 0 without sampling. */
 	bpf_u64 sample_bytes[SAMPLE_RATES];
 	bpf_u64 min_size;      /* smaller blocks are not recorded */

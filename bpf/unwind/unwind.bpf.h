@@ -151,7 +151,7 @@ static __always_inline int step_by_frame_pointer(struct walk *walk, int end)
 
 	if (frame->is_fp_lost)
 		return UNWIND_NO_FP;
-	if (!frame_pointer_is_sane(at + RECORD_BELOW_FRAME, frame->sp))
+	if (!frame_pointer_is_sane(at, frame->sp))
 		return end;
 	if (window_word(walk, at, &frame->fp) || window_word(walk, at + 8, &frame->pc))
 		return UNWIND_UNREADABLE;

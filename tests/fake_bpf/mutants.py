@@ -286,7 +286,7 @@ MUTANTS = {
     "ranges: what cannot be is done": (
         "account/ranges.bpf.h", "bytes && !(address & PAGE_MASK) && address < ADDRESS_MAX &&\n"
         "\t       bytes <= ADDRESS_MAX - address", "1"),
-    "ranges: pages are of 4 KiB": ("account/ranges.bpf.h", "(settings.page_bytes - 1)", "4095ULL"),
+    "ranges: pages are of 4 KiB": ("account/ranges.bpf.h", "#define PAGE_MASK settings.page_mask", "#define PAGE_MASK 4095ULL"),
     "ranges: unaligned ones are rounded": ("account/ranges.bpf.h", "!(address & PAGE_MASK) && ", ""),
     "ranges: to the end of all addresses": (
         "account/ranges.bpf.h", " &&\n\t       bytes <= ADDRESS_MAX - address", ""),

@@ -275,7 +275,7 @@ MUTANTS = {
     "guess: never": (
         "unwind/unwind.bpf.h", "\t\tend = step_by_frame_pointer(walk, end);\n", "\t\t;\n"),
     "guess: any frame pointer": (
-        "unwind/unwind.bpf.h", "\tif (!frame_pointer_is_sane(at + RECORD_BELOW_FRAME, frame->sp))\n\t\treturn end;\n", ""),
+        "unwind/unwind.bpf.h", "\tif (!frame_pointer_is_sane(at, frame->sp))\n\t\treturn end;\n", ""),
     "code: what is cached holds for ever": (
         "account/record.bpf.h", "(process->code_cnt + code_generation)", "code_generation"),
     "code: what is cached holds for all images": (

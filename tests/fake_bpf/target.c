@@ -43,7 +43,7 @@ void settings_set(__u32 traceback_limit, __u64 hash_seed)
 		.hash_seed = hash_seed,
 		.unwinder = unwinder,
 		.max_map_count = 65530,
-		.page_bytes = 4096,
+		.page_mask = 4095,
 		.has_mappings = true,
 		.has_user_calls = true,
 	};

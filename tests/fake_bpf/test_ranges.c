@@ -67,7 +67,7 @@ ACCOUNT_TEST(ranges, munmap_of_the_head_keeps_the_rest)
 
 ACCOUNT_TEST(ranges, are_whole_pages_of_the_kernel)
 {
-	settings.page_bytes = 4 * PAGE;
+	settings.page_mask = 4 * PAGE - 1;
 	user_mmap(PAGE + 5, MAP);
 	user_munmap(MAP + PAGE, PAGE); /* amid a page: it fails */
 	expect_mapped(MAP, PAGE + 5);

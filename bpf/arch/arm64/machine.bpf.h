@@ -26,7 +26,6 @@ struct task_struct___arm64 {
 
 /* The saved x29 and x30 lie at the frame's bottom, mostly: a frame's end is above them, and where is not known. */
 #define FRAME_ENDS_ABOVE_RECORD false
-#define RECORD_BELOW_FRAME 8 /* in Go's code */
 
 /*
  * The trampoline of return probes is one instruction, which leads to the kernel. With 52 bits of addresses it lies at their end,

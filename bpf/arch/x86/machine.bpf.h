@@ -14,7 +14,6 @@
 
 /* A frame's end is right above the words that `push %rbp; mov %rsp, %rbp` makes: the saved rbp and the return address. */
 #define FRAME_ENDS_ABOVE_RECORD true
-#define RECORD_BELOW_FRAME 0 /* bytes that such a record may begin below its frame */
 
 #ifndef PT_REGS_PARM6 /* libbpf of Debian 12 has only five */
 #define PT_REGS_PARM6(ctx) ((ctx)->r9)

@@ -201,7 +201,7 @@ static int configure_bpf(struct allocsnap_bpf *bpf, const struct collector_optio
 	settings->traceback_limit = options->traceback_limit;
 	settings->unwinder = options->unwinder;
 	settings->max_map_count = max_map_count();
-	settings->page_bytes = sysconf(_SC_PAGESIZE);
+	settings->page_mask = sysconf(_SC_PAGESIZE) - 1;
 	settings->has_own_links = options->system_wide; /* see own_links.h */
 	if (getrandom(&settings->hash_seed, sizeof(settings->hash_seed), 0) < 0)
 		return -errno;
