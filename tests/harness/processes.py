@@ -10,14 +10,17 @@ import signal
 import subprocess
 import time
 
-from .checks import PATIENCE, Failure, Law, check, check_equal, check_status, wait_for
+from .checks import PATIENCE, Failure, Law, check, check_equal, check_status, tool, wait_for
 from .suite import must_be_alone
 
 ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
+FOLDERS_OF_PROGRAMS = "/bin/", "/sbin/", "/usr/"
 
 
-def check_neighbours(argv):
-    """`allocsnap record` puts its probes into every process that has the files."""
+def check_can_run(argv):
+    """The machine may lack its programs; `allocsnap record` puts its probes into every process that has the files."""
+    if "/" not in str(argv[0]) or str(argv[0]).startswith(FOLDERS_OF_PROGRAMS):
+        tool(argv[0])
     if "record" in argv:
         must_be_alone()
 
@@ -51,7 +54,7 @@ class Process:
     `allocsnap run` leaves stdout to its program. Here the paths of new snapshots come as lines of output, too."""
 
     def __init__(self, argv, stderr_path, **options):
-        check_neighbours(argv)
+        check_can_run(argv)
         self.stderr_path = stderr_path
         self.run_folder = folder_of_run(argv)
         self.run_paths = snapshots_below(self.run_folder) if self.run_folder else []

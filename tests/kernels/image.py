@@ -11,22 +11,22 @@ import subprocess
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 GUEST_ROOT = "/allocsnap"
-# Programs of init and of the tests. Without a program here, its tests are skipped there.
-PROGRAMS = ("bash", "sh", "env", "sleep", "true", "false", "cat", "cp", "rm", "ln", "ls", "mkdir", "mv", "chmod",
-            "touch", "stty", "sync", "timeout", "setsid", "stdbuf", "prlimit", "mount", "umount", "unshare", "nsenter",
-            "setpriv", "ip", "dmesg", "sqlite3", "jq", "git", "redis-server", "redis-benchmark", "redis-cli", "objcopy",
-            "strip", "readelf", "nm", "grep", "uname", "sort", "apparmor_parser", "bpftool")
-# libgcc_s is opened when a thread ends.
-OTHERS = ("/bin/sh", "/lib/ld-musl-*", "/usr/bin/python3", "/usr/lib/python3.*", "/lib/*-linux-gnu/libgcc_s.so.1",
-          *(f"/usr/lib/*-linux-gnu/lib{name}.so.*" for name in ("jemalloc", "tcmalloc_minimal", "mimalloc")),
-          "/etc/passwd", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf")
-# The tests build C programs with these, in a guest that has a system of its own.
-COMPILER = ("/usr/bin/gcc", "/usr/bin/*-linux-gnu-gcc", "/usr/bin/musl-gcc", "/usr/bin/as", "/usr/bin/ld", "/usr/include", "/usr/lib/*-linux-musl",
-            *(f"/usr/lib/gcc/*/*/{name}" for name in ("cc1", "collect2", "liblto_plugin.so", "lto-wrapper", "include", "*.o", "libgcc*", "libstdc++.*")), "/usr/lib/*-linux-gnu/*crt*.o",
+# Programs of init and of the tests, beside essential_programs(). Without a program here, its tests are skipped there.
+PROGRAMS = ("mount", "umount", "ip", "sqlite3", "jq", "git", "redis-server", "redis-benchmark", "redis-cli", "objcopy", "strip",
+            "readelf", "nm", "apparmor_parser", "bpftool", "ps", "pmap", "strace", "make")
+# libgcc_s is opened when a thread ends, libcurl when it is needed.
+OTHERS = ("/bin/sh", "/usr/bin/python3", "/usr/lib/python3.*", "/lib/*-linux-gnu/libgcc_s.so.1",
+          *(f"/usr/lib/*-linux-gnu/lib{name}.so.*" for name in ("jemalloc", "tcmalloc_minimal", "mimalloc", "curl")),
+          "/etc/passwd", "/etc/group", "/etc/services", "/etc/ld.so.cache", "/etc/ld.so.conf")
+# Tests build C programs with these.
+COMPILER = ("/usr/bin/gcc", "/usr/bin/*-linux-gnu-gcc", "/usr/bin/musl-gcc", "/usr/bin/as", "/usr/bin/ld", "/usr/include",
+            "/usr/lib/*-linux-musl", "/lib/ld-musl-*", "/usr/lib/*-linux-gnu/*crt*.o",
+            *(f"/usr/lib/gcc/*/*/{name}" for name in
+              ("cc1", "collect2", "lto-wrapper", "liblto_plugin.so", "include", "*.o", "libgcc*", "libstdc++.*")),
             *(f"/usr/lib/*-linux-gnu/lib{name}.{kind}" for kind in ("a", "so") for name in
-              ("c", "c_nonshared", "m", "mvec", "pthread", "dl", "jemalloc", "jemalloc_pic", "tcmalloc_minimal", "mimalloc")))
-LEFT_OUT = re.compile(r"__pycache__|test|idlelib|ensurepip|lib2to3|config-3.*|c\+\+")  # of Python and of headers
-TREE = ("tests/harness", "tests/live", "tests/workloads", "tests/ledger", "tests/report", "include", "VERSION")
+              ("c", "c_nonshared", "m", "m-*", "mvec", "pthread", "dl", "jemalloc", "jemalloc_pic", "tcmalloc_minimal", "mimalloc")))
+LEFT_OUT = re.compile(r"__pycache__|test|idlelib|ensurepip|lib2to3|config-3.*|c\+\+|clang.*|llvm.*|node|unicode")  # of Python and of headers
+TREE = ("tests/harness", "tests/live", "tests/workloads", "tests/ledger", "tests/report", "include", "src", "scripts", "VERSION")
 FOLDERS_OF_PROGRAMS = "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"
 FOLDERS = {"/dev", "/proc", "/sys", "/tmp", "/run"}
 
@@ -112,13 +112,22 @@ def write_entry(out, guest, mode, data):
     out.write(data + b"\0" * (-len(data) % 4))
 
 
+def essential_programs():
+    """The programs of the packages that every Debian system has, as on this machine: paths."""
+    listed = subprocess.run(["dpkg-query", "-W", "-f", "${Essential} ${Package}\n"], capture_output=True, text=True, check=True).stdout
+    packages = re.findall(r"^yes (.*)", listed, re.MULTILINE)
+    files = subprocess.run(["dpkg-query", "-L", *packages], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [path for path in files if os.path.dirname(path) in FOLDERS_OF_PROGRAMS]
+
+
 def make_image(path, allocsnap, out, root="", others=()):
-    """An image of the live tests. out: the folder with the programs that they record. others: files for its .output."""
+    """An image of the live tests. out: the folder with the programs that they record, and allocsnap's libraries. others: files
+    for its .output."""
     image = Image(root)
     for program in map(image.which, PROGRAMS):
         if program:
             image.add(program)
-    for name in OTHERS + (COMPILER if root else ()):
+    for name in (*essential_programs(), *OTHERS, *COMPILER):
         for found in glob.glob(image.root + name):
             image.add(found)
     for name in TREE:
