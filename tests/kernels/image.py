@@ -25,8 +25,8 @@ COMPILER = ("/usr/bin/gcc", "/usr/bin/*-linux-gnu-gcc", "/usr/bin/musl-gcc", "/u
               ("cc1", "collect2", "lto-wrapper", "liblto_plugin.so", "include", "*.o", "libgcc*", "libstdc++.*")),
             *(f"/usr/lib/*-linux-gnu/lib{name}.{kind}" for kind in ("a", "so") for name in
               ("c", "c_nonshared", "m", "m-*", "mvec", "pthread", "dl", "jemalloc", "jemalloc_pic", "tcmalloc_minimal", "mimalloc")))
-LEFT_OUT = re.compile(r"__pycache__|test|idlelib|ensurepip|lib2to3|config-3.*|c\+\+|clang.*|llvm.*|node|unicode")  # of Python and of headers
-TREE = ("tests/harness", "tests/live", "tests/workloads", "tests/ledger", "tests/report", "include", "src", "scripts", "VERSION")
+LEFT_OUT = re.compile(r"test|idlelib|ensurepip|lib2to3|config-3.*|c\+\+|clang.*|llvm.*|node|unicode")  # of Python and of headers
+TREE = ("tests/harness", "tests/live", "tests/workloads", "tests/ledger", "tests/placement", "tests/report", "include", "src", "scripts", "VERSION")
 FOLDERS_OF_PROGRAMS = "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"
 FOLDERS = {"/dev", "/proc", "/sys", "/tmp", "/run"}
 
@@ -89,12 +89,13 @@ class Image:
             for folder in sorted((folders | FOLDERS) - set(self.files)):
                 write_entry(out, folder, stat.S_IFDIR | 0o755, b"")
             for guest, source in sorted(self.files.items()):
-                mode = os.lstat(source).st_mode
+                status = os.lstat(source)
+                mode, time = status.st_mode, int(status.st_mtime)
                 if stat.S_ISLNK(mode):
                     data = os.readlink(source).encode()
                 else:
                     data = b"" if stat.S_ISDIR(mode) else pathlib.Path(source).read_bytes()
-                write_entry(out, guest, mode, data)
+                write_entry(out, guest, mode, data, time)
             write_entry(out, "/TRAILER!!!", 0, b"")
 
 
@@ -103,10 +104,11 @@ def is_elf(path):
         return file.read(4) == b"\x7fELF"
 
 
-def write_entry(out, guest, mode, data):
-    """A header of the "newc" form: 13 numbers of 8 hexadecimal digits; names and data end at multiples of 4 bytes."""
+def write_entry(out, guest, mode, data, time=0):
+    """A header of the "newc" form: 13 numbers of 8 hexadecimal digits; names and data end at multiples of 4 bytes.
+    Python's compiled modules are good for sources of their time."""
     name = guest[1:].encode() + b"\0"
-    numbers = (0, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name), 0)
+    numbers = (0, mode, 0, 0, 1, time, len(data), 0, 0, 0, 0, len(name), 0)
     header = b"070701" + b"".join(b"%08x" % number for number in numbers)
     out.write(header + name + b"\0" * (-(len(header) + len(name)) % 4))
     out.write(data + b"\0" * (-len(data) % 4))

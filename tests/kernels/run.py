@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The live tests on other kernels: Debian's, in QEMU without KVM, with programs of this machine.
 
-    run.py [-l] [BOOT…] [-- ARGUMENT…]     these boots; -l lists all
+    run.py [-l] [BOOT…] [-- ARGUMENT…]     these boots, one on each processor; -l lists all
 
 ARGUMENT… is what tests/live/run.py gets; otherwise the boot's own tests, or --smoke.
 Environment: ALLOCSNAP; OUT, the folder that has workloads and ledger; KERNELS, where kernels are kept; KERNELS_SECONDS
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import typing
+from concurrent import futures
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../machines"))
@@ -81,26 +82,31 @@ BOOTS = {
 }
 
 
-def run(name, folder, arguments):
-    """(passed, failed, skipped) of a boot."""
-    chosen = BOOTS[name]
+def prepared(name, folder):
+    """(kernel, its initramfs), or (None, why it cannot boot)."""
+    machine = BOOTS[name].machine
     try:
-        kernel = qemu.fetch_kernel(chosen.machine, chosen.kernel)
-        initramfs = pathlib.Path(folder) / chosen.machine.architecture
+        kernel = qemu.fetch_kernel(machine, BOOTS[name].kernel)
+        initramfs = pathlib.Path(folder) / machine.architecture
         if not initramfs.exists():
-            root, allocsnap, out = system_of(chosen.machine)
+            root, allocsnap, out = system_of(machine)
             image.make_image(initramfs, allocsnap, out, root, record_here(folder) if root else ())
+        return kernel, initramfs
     except suites.Missing as why:
-        print(f"skip {name}: because {why}", flush=True)
-        return 0, 0, 1
-    print(f"== {name}: {kernel.name} {chosen.words}", flush=True)
+        return None, why
+
+
+def run(name, kernel, initramfs, arguments):
+    """(what a boot prints, (passed, failed, skipped))."""
+    chosen = BOOTS[name]
+    if not kernel:
+        return f"skip {name}: because {initramfs}\n", (0, 0, 1)
     words = f"{chosen.words} tests={','.join(arguments or chosen.tests or ['--smoke'])}"
-    text = qemu.boot(chosen.machine, kernel, initramfs, words, SECONDS)
-    print(text, end="", flush=True)
+    text = f"== {name}: {kernel.name} {chosen.words}\n" + qemu.boot(chosen.machine, kernel, initramfs, words, SECONDS)
     count = re.search(r"^live: (\d+) passed, (\d+) failed, (\d+) skipped\nexit \d+$", text, re.MULTILINE)
     if not count:
-        print(f"FAIL {name}: the tests did not come to their end")
-    return tuple(map(int, count.groups())) if count else (0, 1, 0)
+        text += f"FAIL {name}: the tests did not come to their end\n"
+    return text, tuple(map(int, count.groups())) if count else (0, 1, 0)
 
 
 def tell(counts):
@@ -120,8 +126,13 @@ def main():
     if "-l" in words:
         print(*names, sep="\n")
         return 0
-    with tempfile.TemporaryDirectory() as folder:
-        return tell({name: run(name, folder, arguments) for name in names})
+    counts = {}
+    with tempfile.TemporaryDirectory() as folder, futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        boots = [pool.submit(run, name, *prepared(name, folder), arguments) for name in names]
+        for name, boot in zip(names, boots):
+            text, counts[name] = boot.result()
+            print(text, end="", flush=True)
+    return tell(counts)
 
 
 if __name__ == "__main__":
