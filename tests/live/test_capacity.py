@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """More blocks than fit, and very many."""
+import functools
 import os
 import pathlib
 import re
@@ -208,15 +209,17 @@ def test_shares_limit_the_blocks_of_one_process(bench):
 def test_shares_delay_last_snapshots_and_lose_none(bench):
     """Programs of one user end together, and their last snapshots are large: each comes once, in this pass or a later one."""
     world = World(bench)
-    recorder = world.record_warm("--comm", "greedy", interval="0.1s")
+    recorder = world.record_warm("--comm", "greedy", interval="1s")
     greedy = [program(world, "greedy") for _ in range(80)]
     for one in greedy:
         one.order("go 4000")
     for one in greedy:
         one.popen.kill()
 
+    metadata_of = functools.cache(lambda path: bench.show(path)["metadata"])
+
     def lasts():
-        shown = [bench.show(path)["metadata"] for path in recorder.paths() if "/greedy." in path]
+        shown = [metadata_of(path) for path in recorder.paths() if "/greedy." in path]
         return [metadata for metadata in shown if metadata["trigger"] == "end"]
 
     wait_for(lambda: len(lasts()) >= len(greedy), "a last snapshot of each", 60)
