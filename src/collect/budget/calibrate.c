@@ -326,5 +326,5 @@ int calibrate_traps(const struct probe_way *way, bool has_others, struct detache
 	if (calibration.probe_nr)
 		detach_begin(detacher, calibration.probe, calibration.probe_nr);
 	return err ? reason_set(why, err, "what recording costs cannot be measured on ourselves: %s",
-				strerror(-err)) : 0;
+				err == -ENODATA ? "other work on this machine hides it" : strerror(-err)) : 0;
 }
