@@ -8,10 +8,9 @@ import subprocess
 import tempfile
 
 from .checks import PATIENCE, Failure, Law, check_sanitizer, check_status
-from .processes import ALLOCSNAP, Process, Recording, Workload, check_can_run, folder_of_run, snapshots_below
+from .processes import ALLOCSNAP, NEVER, Process, Recording, Workload, folder_of_run, prepared, snapshots_below
 
 WORKLOADS = os.environ.get("WORKLOADS", ".output/workloads")
-NEVER = "1h"  # an interval that no test waits for
 
 
 class Bench:
@@ -72,8 +71,7 @@ class Bench:
 
     def start_raw(self, argv, **options):
         """A plain Popen, for a test that passes descriptors of its own."""
-        check_can_run(argv)
-        process = subprocess.Popen(argv, **options)
+        process = subprocess.Popen(prepared(argv), **options)
         self.raw.append(process)
         return process
 
@@ -100,7 +98,7 @@ class Bench:
 
     def run(self, argv, status=0, seconds=60, **options):
         """Runs to the end: (stdout, stderr). The stdout of `allocsnap run` is followed by the new snapshots' paths."""
-        check_can_run(argv)
+        argv = prepared(argv)
         folder = folder_of_run(argv)
         before = snapshots_below(folder) if folder else []
         process = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -15,23 +15,36 @@ from .suite import must_be_alone
 
 ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
 FOLDERS_OF_PROGRAMS = "/bin/", "/sbin/", "/usr/"
+NEVER = "1h"  # an interval that no test waits for
 
 
-def check_can_run(argv):
-    """The machine may lack its programs; `allocsnap record` puts its probes into every process that has the files."""
+def prepared(argv):
+    """The command as it is run here. The machine may lack the program. `allocsnap record` puts its probes into every process
+    that has the files. `allocsnap run` takes a snapshot every 10 s if it is not asked: on a slow machine too many."""
     if "/" not in str(argv[0]) or str(argv[0]).startswith(FOLDERS_OF_PROGRAMS):
         tool(argv[0])
     if "record" in argv:
         must_be_alone()
+    words = words_of_run(argv)
+    if not words or {"-i", "--interval", "-n", "--count"} & set(words):
+        return argv
+    after = words.index("run") + 1
+    return [*argv[:after], "--interval", NEVER, *argv[after:]]
+
+
+def words_of_run(argv):
+    """The words of `allocsnap run -o FOLDER` before the program; none: the command is another one."""
+    argv = [str(word) for word in argv]
+    if ALLOCSNAP not in argv and os.path.abspath(ALLOCSNAP) not in argv:
+        return []
+    before = argv[:argv.index("--")] if "--" in argv else argv
+    return before if "run" in before and "-o" in before else []
 
 
 def folder_of_run(argv):
     """The folder that `allocsnap run -o FOLDER` writes to; None: the command is another one."""
-    argv = [str(word) for word in argv]
-    if ALLOCSNAP not in argv and os.path.abspath(ALLOCSNAP) not in argv:
-        return None
-    before = argv[:argv.index("--")] if "--" in argv else argv
-    return before[before.index("-o") + 1] if "run" in before and "-o" in before else None
+    words = words_of_run(argv)
+    return words[words.index("-o") + 1] if words else None
 
 
 def snapshots_below(folder):
@@ -54,7 +67,7 @@ class Process:
     `allocsnap run` leaves stdout to its program. Here the paths of new snapshots come as lines of output, too."""
 
     def __init__(self, argv, stderr_path, **options):
-        check_can_run(argv)
+        argv = prepared(argv)
         self.stderr_path = stderr_path
         self.run_folder = folder_of_run(argv)
         self.run_paths = snapshots_below(self.run_folder) if self.run_folder else []

@@ -28,7 +28,7 @@ COMPILER = ("/usr/bin/gcc", "/usr/bin/*-linux-gnu-gcc", "/usr/bin/musl-gcc", "/u
 LEFT_OUT = re.compile(r"test|idlelib|ensurepip|lib2to3|config-3.*|c\+\+|clang.*|llvm.*|node|unicode")  # of Python and of headers
 TREE = ("tests/harness", "tests/live", "tests/workloads", "tests/ledger", "tests/placement", "tests/report", "include", "src", "scripts", "VERSION")
 FOLDERS_OF_PROGRAMS = "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"
-FOLDERS = {"/dev", "/proc", "/sys", "/tmp", "/run"}
+FOLDERS = {"/dev", "/proc", "/sys", "/tmp", "/run", "/var", "/var/log"}
 
 
 class Image:

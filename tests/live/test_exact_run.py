@@ -354,7 +354,7 @@ def test_exact_run_passes_signals_on(bench):
 
 
 def test_exact_run_and_control_c(bench):
-    """The terminal sends it to both: the program ends by it."""
+    """The terminal sends it to both: the program ends by it, and the recorder may look while Python frees what it held."""
     need_python()
     running = bench.start([tool("setsid"), "--wait", ALLOCSNAP, "run", "--exact", *OF_PYTHON, "-o", bench.path("out"), "--interval", NEVER, "--",
                            PYTHON, "-S", str(TOLD)], kind=RunningTold, env=ENVIRONMENT)
@@ -363,7 +363,7 @@ def test_exact_run_and_control_c(bench):
     running.do("keep(kept, 500)")
     os.killpg(os.getpgid(child.pid), signal.SIGINT)
     paths = list(iter(running.line, None))
-    check_equal((running.wait(), kept(bench, paths[-1]) in (0, 500)), (130, True), "exit status, blocks at the end")
+    check_equal((running.wait(), kept(bench, paths[-1]) <= 500), (130, True), "exit status, blocks at the end")
     check("KeyboardInterrupt" in running.stderr(), running.stderr())
 
 

@@ -11,8 +11,8 @@ import signal
 import sys
 
 import harness
-from harness import (ALLOCSNAP, WORKLOADS, Process, Skip, check, check_equal, check_unchanged, core, environment,
-                     rows_of_file, smoke, tool, wait_for)
+from harness import (ALLOCSNAP, PATIENCE, WORKLOADS, Process, Skip, check, check_equal, check_unchanged, core, environment,
+                     preempts_itself, rows_of_file, smoke, tool, wait_for)
 from ledger import compare_all, environment_of
 
 NAMELESS = ("frames_unmapped", "objects_unreadable", "processes_dropped", "functions_late")
@@ -53,9 +53,13 @@ def test_follow_counts_late_probes_of_a_new_allocator(bench):
     script = (f"kill -STOP $PPID; ({own} 5000000 & {own} 5000000 & wait) | "
               f"(read one; read two; kill -CONT $PPID); {own} 0 >/dev/null")
     paths = follow(bench, ["/bin/sh", "-c", script])
-    seen = sorted((shown["counters"]["allocations"], shown["losses"].get("functions_late", 0))
-                  for shown in (bench.show(path) for path in paths if "/own_malloc." in path))
-    check_equal(seen, [(0, 2), (0, 2), (1000, 0)], "allocations, functions late")
+    shown = [bench.show(path) for path in paths if "/own_malloc." in path]
+    seen = sorted((one["counters"]["allocations"], one["losses"].get("functions_late", 0)) for one in shown)
+    check_equal([late for _, late in seen], [2, 2, 0], "functions late")
+    if preempts_itself() and any(one["losses"].get("process_events_missed") for one in shown):
+        return "allocations were not compared: events of an exec were missed, so a process may have what it had before it"
+    check_equal([allocations for allocations, _ in seen], [0, 0, 1000], "allocations")
+    return None
 
 
 # ---- which processes are followed ----
@@ -177,7 +181,8 @@ def test_follow_does_not_mix_up_images(bench):
     missing, and that is counted."""
     execs, other = (os.path.join(os.path.abspath(WORKLOADS), name)
                     for name in ("execs", "execs_other"))
-    paths = follow(bench, [execs, "2000", other], options=["--interval", "50ms"])
+    calls = min(2000, 8000 // PATIENCE)
+    paths = follow(bench, [execs, str(calls), other], options=["--interval", "50ms"])
     check(len(paths) > 10, f"{len(paths)} snapshots")
     for path in paths:
         names = {row["traceback"][0].get("function") for row in bench.stats(path)["statistics"]
