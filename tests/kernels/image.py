@@ -15,7 +15,7 @@ GUEST_ROOT = "/allocsnap"
 PROGRAMS = ("mount", "umount", "ip", "sqlite3", "jq", "git", "redis-server", "redis-benchmark", "redis-cli", "objcopy", "strip",
             "readelf", "nm", "apparmor_parser", "bpftool", "ps", "pmap", "strace", "make")
 # libgcc_s is opened when a thread ends, libcurl when it is needed.
-OTHERS = ("/bin/sh", "/usr/bin/python3", "/usr/lib/python3.*", "/lib/*-linux-gnu/libgcc_s.so.1",
+OTHERS = ("/bin/sh", "/usr/bin/python3", "/usr/lib/python3.*", "/usr/lib/python3/dist-packages/prometheus_client", "/lib/*-linux-gnu/libgcc_s.so.1",
           *(f"/usr/lib/*-linux-gnu/lib{name}.so.*" for name in ("jemalloc", "tcmalloc_minimal", "mimalloc", "curl")),
           "/etc/passwd", "/etc/group", "/etc/services", "/etc/ld.so.cache", "/etc/ld.so.conf")
 # Tests build C programs with these.
