@@ -15,6 +15,7 @@ from .suite import must_be_alone
 
 ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
 FOLDERS_OF_PROGRAMS = "/bin/", "/sbin/", "/usr/"
+OF_COSTS = "is recorded by traps and", "cannot be measured on ourselves"
 NEVER = "1h"  # an interval that no test waits for
 
 
@@ -115,6 +116,10 @@ class Process:
 
     def stderr(self):
         return pathlib.Path(self.stderr_path).read_text(errors="replace")
+
+    def said(self):
+        """The lines of stderr, but for notes of what recording costs: these come where the machine is slow or busy."""
+        return [line for line in self.stderr().splitlines() if not any(words in line for words in OF_COSTS)]
 
     def kill(self):
         if self.popen.poll() is None:

@@ -44,7 +44,7 @@ class Disk:
 
 def lines_of(recording):
     """allocsnap's lines on stderr, without those about return probes."""
-    return [line for line in recording.stderr().splitlines() if "return probes" not in line]
+    return [line for line in recording.said() if "return probes" not in line]
 
 
 def interrupted(bench, begin, end, word):

@@ -37,7 +37,7 @@ def kept(bench, program):
     program.order("keep 7")
     path = recording.snapshot()
     recording.end(signal.SIGINT)
-    said = [line for line in recording.stderr().splitlines() if "running child is not recorded" not in line]
+    said = [line for line in recording.said() if "running child is not recorded" not in line]
     return rows_of_file(bench.stats(path), "pairs.c"), losses_of(bench.show(path)), said
 
 
@@ -72,7 +72,7 @@ def test_slow_files_do_not_include_an_overlay_on_a_disk(bench):
     losses = bench.show(recording.snapshot())["losses"]
     check(changed_code(program.pid) >= 2, "neither malloc nor free is probed")
     recording.end(signal.SIGINT)
-    check_equal((losses["functions_unprobed"], recording.stderr()), (0, ""), "what is left out, and said")
+    check_equal((losses["functions_unprobed"], recording.said()), (0, []), "what is left out, and said")
 
 
 @harness.core

@@ -104,7 +104,7 @@ def test_alternate_stack_set_later_is_noticed(bench, mode, kind):
     check_equal(metadata["probe_kind"], kind, "probe_kind before")
     metadata = check_round(bench, stacks, recording, f"above {OUTER_CALLS} 3", {"calls_declined"})
     check_equal(metadata["probe_kind"], "uprobe_ret", "probe_kind after")
-    lines = recording.stderr().splitlines()
+    lines = recording.said()
     check(len(lines) == 1 and "alternate signal stack" in lines[0], f"stderr: {lines}")
 
 

@@ -68,7 +68,7 @@ def test_output_without_terminal_is_only_paths(bench):
     recording = bench.attach([grow], interval="300ms")
     paths = [recording.path() for _ in range(3)] + recording.end(signal.SIGINT)
     check_equal([path for path in paths if not os.path.isfile(path)], [], "lines that are no file")
-    check_equal(recording.stderr(), "", "stderr")
+    check_equal(recording.said(), [], "stderr")
 
 
 def test_status_goes_to_a_terminal_on_stderr(bench):
