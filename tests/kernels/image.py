@@ -18,6 +18,8 @@ PROGRAMS = ("mount", "umount", "ip", "sqlite3", "jq", "git", "redis-server", "re
 OTHERS = ("/bin/sh", "/usr/bin/python3", "/usr/lib/python3.*", "/usr/lib/python3/dist-packages/prometheus_client", "/lib/*-linux-gnu/libgcc_s.so.1",
           *(f"/usr/lib/*-linux-gnu/lib{name}.so.*" for name in ("jemalloc", "tcmalloc_minimal", "mimalloc", "curl")),
           "/etc/passwd", "/etc/group", "/etc/services", "/etc/ld.so.cache", "/etc/ld.so.conf")
+# Debug files of these are there, too, if the system has them: they name what is static in the C library.
+NAMED = "/lib/*-linux-gnu/libc.so.6", "/lib*/ld-linux-*.so.*"
 # Tests build C programs with these.
 COMPILER = ("/usr/bin/gcc", "/usr/bin/*-linux-gnu-gcc", "/usr/bin/musl-gcc", "/usr/bin/as", "/usr/bin/ld", "/usr/include",
             "/usr/lib/*-linux-musl", "/lib/ld-musl-*", "/usr/lib/*-linux-gnu/*crt*.o",
@@ -82,6 +84,14 @@ class Image:
             for library in pathlib.Path(self.root).glob(f"lib/*-linux-gnu/{name}"):
                 self.add(library)
 
+    def add_debug_file(self, path):
+        """By the file's build-id."""
+        notes = subprocess.run(["readelf", "-n", path], capture_output=True, text=True, check=False).stdout
+        for build_id in re.findall(r"Build ID: ([0-9a-f]+)", notes):
+            debug = f"{self.root}/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+            if os.path.exists(debug):
+                self.add(debug)
+
     def write(self, path):
         """Folders come before what is in them."""
         folders = {str(parent) for guest in self.files for parent in pathlib.PurePosixPath(guest).parents} - {"/"}
@@ -132,6 +142,9 @@ def make_image(path, allocsnap, out, root="", others=()):
     for name in (*essential_programs(), *OTHERS, *COMPILER):
         for found in glob.glob(image.root + name):
             image.add(found)
+    for name in NAMED:
+        for found in glob.glob(image.root + name):
+            image.add_debug_file(found)
     for name in TREE:
         image.add(ROOT / name, f"{GUEST_ROOT}/{name}")
     for name in ("workloads", "ledger"):
