@@ -284,6 +284,8 @@ def main(suite, tests, make_bench=None, seconds=180, needs_root=False, workers=N
 
     make_bench: see Runner; None: the tests take no argument. seconds: the time of each test. workers(options): how many
     tests run at a time, if the arguments do not say it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in what it runs in the background:
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # so would each program of the tests
     options = options_of()
     tests = choose(list(tests), options)
     if options.list:
