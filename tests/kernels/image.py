@@ -15,7 +15,8 @@ GUEST_ROOT = "/allocsnap"
 PROGRAMS = ("mount", "umount", "ip", "sqlite3", "jq", "git", "redis-server", "redis-benchmark", "redis-cli", "objcopy", "strip",
             "readelf", "nm", "apparmor_parser", "bpftool", "ps", "pmap", "strace", "make")
 # libgcc_s is opened when a thread ends, libcurl when it is needed.
-OTHERS = ("/bin/sh", "/usr/bin/python3", "/usr/lib/python3.*", "/usr/lib/python3/dist-packages/prometheus_client", "/lib/*-linux-gnu/libgcc_s.so.1",
+OTHERS = ("/bin/sh", "/usr/bin/python3", "/usr/lib/python3.*", "/usr/lib/python3/dist-packages/prometheus_client",
+          "/lib/*-linux-gnu/libgcc_s.so.1",
           *(f"/usr/lib/*-linux-gnu/lib{name}.so.*" for name in ("jemalloc", "tcmalloc_minimal", "mimalloc", "curl")),
           "/etc/passwd", "/etc/group", "/etc/services", "/etc/ld.so.cache", "/etc/ld.so.conf")
 # Debug files of these are there, too, if the system has them: they name what is static in the C library.
@@ -28,7 +29,8 @@ COMPILER = ("/usr/bin/gcc", "/usr/bin/*-linux-gnu-gcc", "/usr/bin/musl-gcc", "/u
             *(f"/usr/lib/*-linux-gnu/lib{name}.{kind}" for kind in ("a", "so") for name in
               ("c", "c_nonshared", "m", "m-*", "mvec", "pthread", "dl", "jemalloc", "jemalloc_pic", "tcmalloc_minimal", "mimalloc")))
 LEFT_OUT = re.compile(r"test|idlelib|ensurepip|lib2to3|config-3.*|c\+\+|clang.*|llvm.*|node|unicode")  # of Python and of headers
-TREE = ("tests/harness", "tests/live", "tests/workloads", "tests/ledger", "tests/placement", "tests/report", "include", "src", "scripts", "VERSION")
+TREE = (*(f"tests/{name}" for name in ("harness", "live", "workloads", "ledger", "inject", "placement", "report")), "include", "src", "scripts",
+        "README.md", "VERSION")
 FOLDERS_OF_PROGRAMS = "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"
 FOLDERS = {"/dev", "/proc", "/sys", "/tmp", "/run", "/var", "/var/log"}
 
