@@ -428,7 +428,7 @@ def test_inject_is_refused(bench):
     for option in ("--sample=4K", "--no-sampler", "-f"):
         _, stderr = bench.allocsnap("attach", INJECT, option, str(os.getpid()), status=2)
         check("exclude each other" in stderr, stderr)
-    for option in ("--on-peak=10%", "--on-growth=1M", "--max-overhead=10", "--domain=malloc", "-f"):
+    for option in ("--on-peak=10%", "--on-growth=1M", "--max-overhead=10", "-f"):
         _, stderr = bench.allocsnap("attach", "--inject=exact", option, str(os.getpid()), status=2)
         check("exclude each other" in stderr, stderr)
     _, stderr = bench.allocsnap("attach", "--inject=exakt", str(os.getpid()), status=2)

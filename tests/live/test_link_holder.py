@@ -15,7 +15,7 @@ ROUNDS = 4 if harness.runs_core() else 12
 
 def need_keeper():
     if NO_LINKS:
-        raise Skip("perf uprobes are the recording's own")
+        raise Skip("without links of many uprobes no process keeps the probes")
 
 
 @harness.core
