@@ -10,11 +10,12 @@ import shutil
 import signal
 
 import harness
-from harness import (MODES, UNWINDING, WITHOUT_LINKS, WITHOUT_RETURNS, WITHOUT_SESSIONS, WORKLOADS, Skip, Workload,
-                     check, check_equal, environment, losses_of, rows_of_file, tool, wait_for)
+from harness import (MODES, NO_LINKS, UNWINDING, WITHOUT_LINKS, WITHOUT_RETURNS, WITHOUT_SESSIONS, WORKLOADS, Skip,
+                     Workload, check, check_equal, environment, losses_of, rows_of_file, tool, wait_for)
 
 OUTER_CALLS = int(os.environ.get("OUTER_CALLS", "20000"))
 DECLINED = {"calls_declined"}
+BY_LINKS = "uprobe" if NO_LINKS else "uprobe_multi"  # probe_kind without sessions
 
 
 def start_stacks(bench, name="stacks"):
@@ -76,7 +77,7 @@ def test_calls_64_deep_are_recorded_with_return_probes(bench):
     with environment(WITHOUT_SESSIONS):
         recording = bench.attach([stacks])
     metadata = check_round(bench, stacks, recording, f"nested {OUTER_CALLS // 10}", set())
-    check_equal(metadata["probe_kind"], "uprobe_multi", "probe_kind")
+    check_equal(metadata["probe_kind"], BY_LINKS, "probe_kind")
 
 
 def test_coroutines_are_detected_by_the_symbols_that_a_program_imports(bench):
@@ -94,7 +95,7 @@ def test_coroutines_are_detected_by_the_symbols_that_a_program_imports(bench):
     check("swapcontext" in recording.stderr(), f"stderr: {recording.stderr()!r}")
 
 
-@harness.rows({"with_links": (WITHOUT_SESSIONS, "uprobe_multi"), "with_perf_uprobes": (WITHOUT_LINKS, "uprobe")})
+@harness.rows({"with_links": (WITHOUT_SESSIONS, BY_LINKS), "with_perf_uprobes": (WITHOUT_LINKS, "uprobe")})
 def test_alternate_stack_set_later_is_noticed(bench, mode, kind):
     """No sign shows in advance what the program will do: the recorder notices it afterwards."""
     stacks = start_stacks(bench, "stacks_late")
@@ -118,7 +119,7 @@ def test_switch_of_probes_during_calls_loses_nothing(bench, mode):
     check_equal(metadata["probe_kind"], "uprobe_ret", "probe_kind")
 
 
-@harness.rows({"with_links": (WITHOUT_SESSIONS, "uprobe_multi"), "with_perf_uprobes": (WITHOUT_LINKS, "uprobe")})
+@harness.rows({"with_links": (WITHOUT_SESSIONS, BY_LINKS), "with_perf_uprobes": (WITHOUT_LINKS, "uprobe")})
 def test_switch_of_probes_counts_a_function_that_it_drops(bench, mode, kind):
     """A function that cannot go without a return probe is dropped, its neighbours lose nothing."""
     program = bench.workload("dropped")
