@@ -58,3 +58,6 @@ def build_go(folder):
 
 def build(*targets):
     make("ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-", f"SYSROOT={system()}", *targets)
+    built = OUT / "allocsnap.bpf.o"
+    if built.exists():
+        run(str(ROOT / "scripts/check-bpf-stack.py"), str(built))
