@@ -162,6 +162,8 @@ def test_system_calls_that_go_to_a_handler_end_no_program(bench, mode):
 
 @harness.core
 def test_calls_are_declined_once_system_calls_go_to_a_handler(bench):
+    if harness.NO_SESSIONS:
+        raise Skip("only uprobe sessions decline calls")
     stacks = start_stacks(bench)
     recording = bench.attach([stacks])
     stacks.order("dispatched 5000")

@@ -6,7 +6,7 @@ import signal
 
 from foreign import return_probes
 import harness
-from harness import (ALLOCSNAP, BY_FRAME_POINTERS, WORKLOADS, Skip, Workload, check, check_equal, environment,
+from harness import (ALLOCSNAP, BY_FRAME_POINTERS, WORKLOADS, Skip, Workload, check, check_equal, environment, wait_for,
                      private_mounts, tool)
 
 # Below main() and below a thread's function; how much of it has a name depends on debug files.
@@ -288,6 +288,8 @@ def test_unwind_works_in_a_replaced_library(bench):
 def test_unwind_works_on_an_overlay(bench):
     """/proc/PID/maps shows other device and inode numbers on an overlay than the kernel's mappings have."""
     needs_tables()
+    if "\toverlay\n" not in pathlib.Path("/proc/filesystems").read_text(encoding="ascii"):
+        raise Skip("this kernel has no overlays")
     folders = [bench.path(name) for name in ("lower", "upper", "work", "merged")]
     for folder in folders:
         os.mkdir(folder)
@@ -348,14 +350,14 @@ IN_A_ROW = ["chain1", "chain2", "chain4", "chain5", "chain6"]
 TRAMPOLINE = "[anonymous code]"
 
 
-def check_storm(bench, path):
-    """Signal handlers interrupted the program anywhere, also in the trampoline; each traceback has all callers."""
-    found = [chain for chain, _ in chains(bench, path, 203)]
+def has_storm(bench, recording, workload):
+    """Signal handlers interrupt the program anywhere; each traceback has all callers. Whether one came in the trampoline."""
+    workload.order("storm")
+    found = [chain for chain, _ in chains(bench, recording.snapshot(), 203)]
     for chain in found:
         check(chain[:2] == ["on_alarm", "__restore_rt"] and
-              chain[2:] in (["storm", *FROM_MAIN], ["spun", "storm", *FROM_MAIN],
-                            [TRAMPOLINE, "storm", *FROM_MAIN]), f"traceback of a handler: {chain}")
-    check(any(TRAMPOLINE in chain for chain in found), "no signal came in the trampoline")
+              (chain[2:] == ["storm", *FROM_MAIN] or chain[3:] == ["storm", *FROM_MAIN]), f"traceback of a handler: {chain}")
+    return any(TRAMPOLINE in chain for chain in found)
 
 
 @harness.rows(harness.NAMED_MODES, of_core=harness.NAMED_MODES.keys() - {"with_perf_uprobes"})
@@ -367,14 +369,14 @@ def test_unwind_restores_hijacked_return_addresses(bench, mode):
         recording = bench.attach([workload])
     workload.order("chain")
     workload.order("deep")
-    for functions, order in ((EVERY_SECOND, "chain"), (IN_A_ROW, "chain"), (["descend"], "deep"),
-                             (["spun"], "storm")):
+    for functions, order in (EVERY_SECOND, "chain"), (IN_A_ROW, "chain"), (["descend"], "deep"):
         with return_probes(bench, workload, functions):
             workload.order(order)
+    with return_probes(bench, workload, ["spun"]):
+        wait_for(lambda: has_storm(bench, recording, workload), "a signal in the trampoline")
     path = recording.snapshot()
     check_chain(bench, path, 201, HIJACKED_CHAIN, 3)
     check_chain(bench, path, 202, DEEP, 2)
-    check_storm(bench, path)
     check_ends(bench, path)
 
 
