@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "workload.h"
@@ -140,6 +141,7 @@ int main(int argc, char **argv)
 {
 	time_t last = time(NULL) + 600;
 
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* a huge page is of the function that touches it first */
 	signal(SIGUSR1, ask_to_load);
 	for (unsigned int id = 0; time(NULL) < last; id++) {
 		if (id == 1000)
