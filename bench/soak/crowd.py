@@ -179,8 +179,9 @@ class Crowd:
         return self.start("commuter", [tool("timeout"), f"{seconds:.2f}", *program])
 
     def start_share(self, kinds, number):
+        """One of each kind at least."""
         for kind in kinds:
-            for _ in range(round(SHARES[kind] * number / 100)):
+            for _ in range(max(1, round(SHARES[kind] * number / 100))):
                 getattr(self, kind)()
 
     def births(self, rate):
