@@ -24,14 +24,15 @@ DEPTHS = (1, 10, 40)
 BASE, AGAIN, RECORDED, SAMPLED, BESIDE = "unrecorded", "unrecorded again", "recorded", "one page in 8", "another is recorded"
 WAYS = (BASE, AGAIN, RECORDED, SAMPLED, BESIDE)
 OPTIONS = {SAMPLED: ("--sample", "32K")}
-UNSEEN = {BASE: None, AGAIN: None, "by record": "unseen_target", BESIDE: "none"}  # {way: --comm}
+UNSEEN = {BASE: None, AGAIN: None, "by record": "unseen_target", BESIDE: "none"}  # {way: --comm}; None: no recorder
+STATIC = "a static program"
 
 SQL = ("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b BLOB); WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c "
-       "WHERE x<200000) INSERT INTO t SELECT x, 'name'||x, randomblob(400) FROM c; CREATE INDEX i ON t(a);")
-PYTHON = "import json; d = {str(i): [i] * 9 for i in range(200000)}; s = json.dumps(d); e = json.loads(s)"
-NODE = "const a = []; for (let i = 0; i < 600000; i++) a.push({ i, s: 'x' + i, b: [i] });"
+       "WHERE x<500000) INSERT INTO t SELECT x, 'name'||x, randomblob(400) FROM c; CREATE INDEX i ON t(a);")
+PYTHON = "import json; d = {str(i): [i] * 9 for i in range(600000)}; s = json.dumps(d); e = json.loads(s)"
+NODE = "const a = []; for (let i = 0; i < 2000000; i++) a.push({ i, s: 'x' + i, b: [i] });"
 JAVA = """import java.util.*; public class Grow { public static void main(String[] a) { Map<Integer, byte[]> m = new HashMap<>();
-for (int i = 0; i < 100000; i++) m.put(i, new byte[1500]); } }"""
+for (int i = 0; i < 300000; i++) m.put(i, new byte[1500]); } }"""
 
 
 def programs(folder):
@@ -40,7 +41,7 @@ def programs(folder):
         "sqlite3": ["sqlite3", "-batch", ":memory:", SQL],
         "python3": ["/usr/bin/python3", "-c", PYTHON],
         "node": ["node", "-e", NODE],
-        "java": ["java", "-XX:+UseSerialGC", "-cp", folder, "Grow"],
+        "java": ["java", "-XX:+UseSerialGC", "-Xmx2g", "-cp", folder, "Grow"],
     }
     chosen = os.environ.get("BENCH_PROGRAMS", "sqlite3 python3 node java").split()
     found = {name: row for name, row in rows.items() if name in chosen and shutil.which(row[0])}
@@ -68,6 +69,7 @@ class Bench:
         self.allocsnap, self.bench = allocsnap, bench
         self.folder = tempfile.mkdtemp(prefix="pages.")
         self.other = subprocess.Popen(["sleep", "infinity"])
+        self.faults_a_second = {}  # of CPU time, by program
 
     def recording(self, way, pid):
         watched = {RECORDED: pid, SAMPLED: pid, BESIDE: self.other.pid}.get(way)
@@ -88,29 +90,37 @@ class Bench:
             recording.end()
         return found
 
-    def program(self, way, argv):
-        """CPU seconds of the program alone."""
+    def spent(self, name, way, target):
+        """CPU seconds of the program alone, at its end."""
+        _, _, usage = os.wait4(target.pid, 0)
+        seconds = usage.ru_utime + usage.ru_stime
+        if way == BASE:
+            self.faults_a_second[name] = usage.ru_minflt / seconds
+        return seconds
+
+    def program(self, name, way, argv):
         target = subprocess.Popen(["sh", "-c", 'read line; exec "$@"', "sh", *argv], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         recording = self.recording(way, target.pid)
         target.stdin.write(b"\n")
         target.stdin.close()
-        _, _, usage = os.wait4(target.pid, 0)
+        seconds = self.spent(name, way, target)
         if recording:
             recording.end()
-        return usage.ru_utime + usage.ru_stime
+        return seconds
 
-    def unseen(self, comm):
-        """CPU seconds of the program, while processes of this name are recorded; comm None: without a recorder."""
+    def unseen(self, name, way):
+        """The program below a recorder."""
+        comm = UNSEEN[way]
         if comm:
             argv = [self.allocsnap, "record", "--comm", comm, "-q", "-i", "1s", "-o", tempfile.mkdtemp(dir=self.folder)]
             recorder = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             recorder.stdout.readline()
         target = subprocess.Popen([f"{self.bench}/unseen_target", "2500000"])
-        _, _, usage = os.wait4(target.pid, 0)
+        seconds = self.spent(name, way, target)
         if comm:
             recorder.send_signal(signal.SIGINT)
             recorder.communicate()
-        return usage.ru_utime + usage.ru_stime
+        return seconds
 
     def end(self):
         self.other.kill()
@@ -126,10 +136,10 @@ def print_faults(samples):
         print(f"| {depth} frames | " + " | ".join(cells) + " |")
 
 
-def print_programs(samples, ways):
-    print("\n| CPU time | " + " | ".join(ways) + " |\n|---|" + "---|" * len(ways))
+def print_programs(samples, ways, faults_a_second):
+    print("\n| CPU time | faults in a CPU second | " + " | ".join(ways) + " |\n|---|---|" + "---|" * len(ways))
     for name, found in samples.items():
-        cells = [f"{found.median(BASE):.2f} s"]
+        cells = [f"{faults_a_second[name]:,.0f}", f"{found.median(BASE):.2f} s"]
         for way in ways[1:]:
             ratios = found.ratios(way, BASE)
             cells.append(f"×{found.ratio(way, BASE):.3f} ({min(ratios):.2f} to {max(ratios):.2f})")
@@ -148,16 +158,17 @@ def main():
                     faults[depth].add(way, ns)
         for name, argv in programs(bench.folder).items():
             measured[name] = rounds.Samples()
-            rounds.in_turns(measured[name], {way: lambda _nr, way=way, argv=argv: bench.program(way, argv) for way in WAYS}, wanted)
+            rounds.in_turns(measured[name], {way: lambda _nr, name=name, way=way, argv=argv: bench.program(name, way, argv)
+                                             for way in WAYS}, wanted)
         unseen = rounds.Samples()
-        rounds.in_turns(unseen, {way: lambda _nr, comm=comm: bench.unseen(comm) for way, comm in UNSEEN.items()}, wanted)
+        rounds.in_turns(unseen, {way: lambda _nr, way=way: bench.unseen(STATIC, way) for way in UNSEEN}, wanted)
     finally:
         bench.end()
     print(f"Medians of {wanted} rounds; faults: how much more, median and quartiles; programs: paired ratios, median, least and "
           f"most. {rounds.load()}\n")
     print_faults(faults)
-    print_programs(measured, WAYS)
-    print_programs({"a static program": unseen}, list(UNSEEN))
+    print_programs(measured, WAYS, bench.faults_a_second)
+    print_programs({STATIC: unseen}, list(UNSEEN), bench.faults_a_second)
     rounds.save(pathlib.Path(sys.argv[2]) / "pages.json", {"faults": {depth: found.of for depth, found in faults.items()},
                                                            "programs": {name: found.of for name, found in measured.items()}})
 

@@ -210,7 +210,7 @@ struct collector_options {
 	/*
 	 * Also records the pages, one in eight, of each process that nothing else sees: no file that it maps has a heap that
 	 * could be probed, and no other source is for it. Without effect beside options that COLLECTOR_PAGES excludes. But its cost
-	 * is some 3 % while a process grows, and is not measured: max_overhead may be COLLECTOR_PAGES_OVERHEAD or more.
+	 * is 3 to 14 % while a process grows, and is not measured: max_overhead may be COLLECTOR_PAGES_OVERHEAD or more.
 	 */
 	bool unseen_pages;
 

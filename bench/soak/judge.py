@@ -33,7 +33,7 @@ def judge_targets(verdict, soak):
 
 
 def judge_said(verdict, soak):
-    """That traps slow a program depends on the machine, and is said of the crowd's programs only."""
+    """Where traps are slow, the recorder warns once about each of the crowd's programs that they slow."""
     slowed = re.compile(r"allocsnap: \S+ \(PID (\d+)\) is recorded by traps and .* slower")
     members = {member.pid for member in soak.crowd.members}
     said = [line for line in soak.recorder.stderr().splitlines()

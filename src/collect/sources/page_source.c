@@ -48,7 +48,7 @@ static int choose_samples(struct collector_options *options, struct all_pages *p
 	return 0;
 }
 
-/* One page in eight. Its cost is not measured, so a budget must be above what it can be. */
+/* One page in eight. Nothing measures the cost, so a small budget leaves them out. */
 static void choose_unseen(struct collector_options *options, struct all_pages *pages)
 {
 	bool fits = !options->max_overhead || options->max_overhead >= COLLECTOR_PAGES_OVERHEAD;
