@@ -481,7 +481,7 @@ int mappings_copy(struct mappings *to, const struct mappings *from)
 
 void mappings_forget(struct mappings *mappings)
 {
-	mappings->mapping_nr = mappings->added_nr = mappings->past_nr = mappings->past_old_nr = 0;
+	mappings->mapping_nr = mappings->used_nr = mappings->added_nr = mappings->past_nr = mappings->past_old_nr = 0;
 	mappings->past_lost_ns = mappings->past_lost_old_ns = 0;
 	mappings->replaced_nr = mappings->forgotten_nr = mappings->skipped_nr = 0;
 }

@@ -49,7 +49,7 @@ struct mappings {
 	uint64_t replaced_nr;  /* mappings that replaced others */
 	uint64_t forgotten_nr; /* unmapped or replaced ones forgotten before all tracebacks were resolved */
 	uint64_t skipped_nr;   /* new ones that were not added one by one */
-	uint32_t *used; /* objects that the process uses or used, each once; removed by mappings_forget_objects() */
+	uint32_t *used; /* objects that the program maps or has mapped, each once; removed by mappings_forget_objects() */
 	size_t used_nr, used_alloc;
 };
 
@@ -78,7 +78,7 @@ size_t mappings_cost(const struct mappings *mappings, uint64_t start);
 /* Whether the mapping is still mapped, as far as is known. */
 bool mapping_is_there(const struct mappings *mappings, const struct mapping *mapping);
 
-/* Whether the object is still mapped: used[] also has objects of the parent, and of programs before exec. */
+/* Whether the object is still mapped. */
 bool mappings_have(const struct mappings *mappings, uint32_t object);
 
 /*
@@ -96,13 +96,13 @@ void mappings_end_pass(struct mappings *mappings);
 /* Gives a forked process the mappings of its parent; `to` is empty. 0 or -ENOMEM. */
 int mappings_copy(struct mappings *to, const struct mappings *from);
 
-/* Call after an exec: all mappings are gone. */
+/* Call after an exec: all mappings are gone, and nothing has been mapped before. */
 void mappings_forget(struct mappings *mappings);
 
 /* Removes the objects with goes[index] set from the used ones; no mapping may refer to them. */
 void mappings_forget_objects(struct mappings *mappings, const bool *goes);
 
-/* Whether the process uses or used an object. */
+/* Whether the program maps or has mapped an object. */
 bool mappings_use(const struct mappings *mappings, uint32_t object);
 
 /* The object used[i]. */

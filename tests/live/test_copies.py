@@ -5,7 +5,7 @@ import pathlib
 import signal
 
 import harness
-from harness import ALLOCSNAP, NEVER, WORKLOADS, Law, Workload, check, check_equal, core, tool, wait_for
+from harness import ALLOCSNAP, NEVER, WORKLOADS, Law, Workload, check, check_equal, core, snapshots_below, tool, wait_for
 from ledger import Recorded
 
 
@@ -64,6 +64,28 @@ def test_copies_of_a_static_program_prevent_probes(bench):
         stdout, stderr = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--", path])
         check("survived" in stdout, stdout)
         check("it calls mremap() with MREMAP_FIXED" in stderr, stderr)
+
+
+ALLOCATES = """
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) { for (;;) { free(malloc(1000)); usleep(1000); } }
+"""
+
+
+def test_copies_by_a_library_concern_no_later_program(bench):
+    """A shell has a library that would copy the program's code; the program that it becomes does not map it."""
+    pathlib.Path(bench.path("copies.c")).write_text("void __bolt_hugify_self(void) {}")
+    pathlib.Path(bench.path("plain.c")).write_text(ALLOCATES)
+    bench.run([tool("gcc"), "-shared", "-fPIC", bench.path("copies.c"), "-o", bench.path("copies.so")])
+    bench.run([tool("gcc"), "-static", bench.path("plain.c"), "-o", bench.path("plain")])
+    recording = bench.start([ALLOCSNAP, "run", "-i", "1s", "-o", bench.path("out"), "--", tool("env"),
+                             f"LD_PRELOAD={bench.path('copies.so')}", "sh", "-c", f"sleep 1; exec {bench.path('plain')}"])
+    wait_for(lambda: any(bench.show(path)["counters"].get("allocations") for path in snapshots_below(bench.path("out"))
+                         if "/plain." in path), "its allocations")
+    recording.popen.send_signal(signal.SIGINT)
+    recording.wait(60)
+    check("is probed: its code may be copied" not in recording.stderr(), recording.stderr())
 
 
 @harness.core

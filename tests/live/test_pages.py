@@ -4,6 +4,7 @@ import collections
 import json
 import os
 import pathlib
+import shutil
 import signal
 
 import harness
@@ -290,22 +291,24 @@ def check_is_by_pages(bench, path, grown_from):
 
 @harness.alone
 def test_record_has_the_pages_of_what_nothing_else_sees(bench):
-    """One that ran already, and one that begins after an exec; a program with a heap that is seen has none."""
+    """One that ran already, and two that begin by an exec, of a shell that was recorded and of one that was not; a program with
+    a heap that is seen has none."""
     path = stripped_own_pages(bench)
+    recorded_shell = shutil.copy(tool("sh"), bench.path("recorded_shell"))
     before = bench.start([path], kind=Workload).ready()
-    recorder, folder = start_record(bench, "--comm", "own_pages", "--comm", "grow")
+    recorder, folder = start_record(bench, "--comm", "own_pages", "--comm", "grow", "--comm", "recorded_shell")
     heap = bench.workload("grow")
-    shell = bench.start(["sh", "-c", f"exec {path}"], kind=Workload).ready()
-    begun = [growth_begins(bench, folder, program) for program in (before, shell)]
+    after = [bench.start([shell, "-c", f"exec {path}"], kind=Workload).ready() for shell in ("sh", recorded_shell)]
+    begun = [(program, growth_begins(bench, folder, program)) for program in (before, *after)]
     recorder.popen.send_signal(signal.SIGINT)
     recorder.wait(60)
-    check_is_by_pages(bench, last_of(folder, before.pid), begun[0])
-    check_is_by_pages(bench, last_of(folder, shell.pid), begun[1])
+    for program, at in begun:
+        check_is_by_pages(bench, last_of(folder, program.pid), at)
     shown = bench.show(last_of(folder, heap.pid))
     check("pages" not in shown and shown["traced_memory"]["current"], f"{shown['traced_memory']}")
     check("resident pages, as nothing else sees the memory" in bench.allocsnap("list", folder)[0], "no reason in list")
     listed = {row["pid"]: row.get("has_pages") for row in bench.json("list", folder)["processes"]}
-    expected = {before.pid: True, shell.pid: True, heap.pid: None}
+    expected = {**{program.pid: True for program, _ in begun}, heap.pid: None}
     check_equal({pid: listed.get(pid, "not there") for pid in expected}, expected, "which have pages")
 
 

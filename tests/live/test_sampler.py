@@ -387,6 +387,18 @@ def test_sampler_interval_in_the_next_program(bench):
     check_given_back(program, "the next program")
 
 
+def test_sampler_before_an_exec_hides_no_block_after_it(bench):
+    """The program that an exec begins is static, so it has no sampler: all its blocks are recorded."""
+    program = truth.preload(bench, "glibc")
+    recording = bench.attach([program])
+    program.write(f"exec {os.path.join(WORKLOADS, 'moved')}\n")
+    check_equal(json.loads(program.line())["ready"], program.pid, "the next program")
+    wait_for(lambda: "malloc" in probes_of(bench.show(recording.snapshot())), "probes in the next program")
+    program.order("malloc")
+    check_equal(bench.show(recording.snapshot())["counters"].get("allocations"), 1, "allocations of the next program")
+    recording.end(signal.SIGINT)
+
+
 def test_sampler_interval_is_taken_before_a_pause(bench):
     """A budget that samples at the chosen interval would exceed. Where a trap takes long, a small one is gone before the
     interval has grown, so a larger one is tried, too."""

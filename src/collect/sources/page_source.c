@@ -174,6 +174,7 @@ static int begin_page_state(struct collector *collector, struct target *target, 
 
 #define JUDGE_AFTER_NS (SECOND_NS / 5)
 
+/* A program that has mapped a heap may have blocks of it, also if the file is not mapped any more. */
 static bool is_seen_otherwise(const struct target *target)
 {
 	const struct mappings *mappings = &target->mappings;

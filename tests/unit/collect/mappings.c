@@ -71,6 +71,7 @@ Test(mappings, may_be_copied_independently)
 	cr_expect_not_null(mappings_find(&copy, 0x1000));
 	cr_expect_eq(copy.used_nr, 1);
 	expect_nothing_at(0x1000);
+	cr_expect_eq(fixture->mappings.used_nr, 0);
 	mappings_release(&copy);
 }
 
