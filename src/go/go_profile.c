@@ -337,12 +337,27 @@ static bool have_room(const struct walk *walk, enum layout layout, bool *ret_tou
 	return true;
 }
 
+/* Whether it may be one with sums of bytes, of which a count is written, and its sum not yet. */
+static bool may_be_amid_a_change(const struct raw_bucket *raw)
+{
+	uint64_t size = raw->word[BUCKET_SIZE];
+
+	for (unsigned int i = 0; i < CYCLES; i++) {
+		const uint64_t *word = raw->record + i * words_of_cycle[LAYOUT_WITH_BYTES];
+
+		if (word[0] * size - word[2] > size || word[1] * size - word[3] > size)
+			return false;
+	}
+	return raw->record_nr >= CYCLES * words_of_cycle[LAYOUT_WITH_BYTES];
+}
+
 #define TORN_SHARE 32 /* one bucket in so many may be amid a change */
 #define TOUCH_LEAST 8 /* of fewer buckets no two may touch */
 
 /*
  * The layout whose records agree with themselves, and with the distances between buckets. Sums of bytes agree only where there
- * are some. A record without them says less of itself: so most must contradict the sums, and buckets must touch. -1: none fits.
+ * are some. A record without them says less of itself: so most must contradict the sums, and buckets must touch. -EPROTO: none
+ * fits; -EAGAIN: a single bucket may be of either.
  */
 static int find_layout(const struct walk *walk)
 {
@@ -354,8 +369,8 @@ static int find_layout(const struct walk *walk)
 	if (unlike_bytes <= torn && have_room(walk, LAYOUT_WITH_BYTES, &touch))
 		return LAYOUT_WITH_BYTES;
 	if (2 * unlike_bytes > walk->raw_nr && unlike_counts <= torn && have_room(walk, LAYOUT_COUNTS_ONLY, &touch) && touch)
-		return LAYOUT_COUNTS_ONLY;
-	return -1;
+		return walk->raw_nr == 1 && may_be_amid_a_change(walk->raw) ? -EAGAIN : LAYOUT_COUNTS_ONLY;
+	return -EPROTO;
 }
 
 static int by_address(const void *a, const void *b)
@@ -401,7 +416,7 @@ static int walk_once(const struct go_memory *memory, const struct go_places *pla
 	if (walk->raw_nr)
 		qsort(walk->raw, walk->raw_nr, sizeof(*walk->raw), by_address);
 	*ret_layout = find_layout(walk);
-	return *ret_layout < 0 ? -EPROTO : 0;
+	return *ret_layout < 0 ? *ret_layout : 0;
 }
 
 /* A bucket amid a change, of which more was freed than allocated, has what it would have a moment later. */
@@ -440,21 +455,22 @@ int go_profile_read(const struct go_memory *memory, const struct go_places *plac
 		    struct reason *why)
 {
 	struct walk before = {}, now = {}, swapped;
-	int layout, earlier = -1, err = 0;
+	int layout = -1, earlier = -1, err = 0;
 	uint32_t nr = 0;
 
-	for (; !err && nr < WALKS_MAX; nr++) {
+	/* A walk amid a change may fit no layout, as one that makes no sense. */
+	for (; (!err || err == -EPROTO || err == -EAGAIN) && nr < WALKS_MAX; nr++) {
 		err = walk_once(memory, places, mbuckets, &now, &layout);
 		if (!err && layout == earlier && agree(&before, &now, layout))
 			break;
-		earlier = layout;
+		earlier = err ? -1 : layout;
 		swapped = before;
 		before = now;
 		now = swapped;
 	}
 	if (err == -EPROTO)
 		reason_set(why, err, "its heap profile makes no sense, or has a layout that is not known");
-	else if (!err && nr == WALKS_MAX)
+	else if ((!err || err == -EAGAIN) && nr == WALKS_MAX)
 		err = reason_set(why, -EAGAIN, "its heap profile changed each time that it was read");
 	err = err ?: keep_walk(&now, layout, profile);
 	if (!err)
