@@ -30,7 +30,7 @@ struct record {
 	struct archive *archive;
 	uint64_t began_wall_ns;
 	uint64_t metrics_ns; /* when they were written */
-	uint64_t told_cost_ns, told_ns; /* at the last line for a pass */
+	uint64_t told_cost_ns, told_ns; /* at the begin of the pass of the last line */
 };
 
 /* ---- metrics: ourselves ---- */
@@ -202,13 +202,13 @@ static void record_tick(void *record_)
 #define COST_TEXT_MAX 128
 
 /*
- * "recording used 5.2 % of one core (310 ms in 6.00 s); ", which the recorded processes pay, since the last line; "" if
- * that is not known.
+ * "recording used 5.2 % of one core (310 ms in 6.00 s); ", which the recorded processes pay, since the pass of the last
+ * line; "" if that is not known. A pass reads the cost at its begin.
  */
-static const char *format_pass_cost(char text[COST_TEXT_MAX], struct record *record,
+static const char *format_pass_cost(char text[COST_TEXT_MAX], struct record *record, const struct pass *pass,
 				    const struct collector_health *health)
 {
-	uint64_t now_ns = monotonic_now_ns(), since_ns = record->told_ns ?: record->recorder.started_ns;
+	uint64_t now_ns = pass->begun_ns, since_ns = record->told_ns ?: record->recorder.started_ns;
 	uint64_t cost_ns = health->cost_ns > record->told_cost_ns ? health->cost_ns - record->told_cost_ns : 0;
 	char share[UNIT_TEXT_MAX], cost[UNIT_TEXT_MAX], wall[UNIT_TEXT_MAX];
 
@@ -253,7 +253,7 @@ static void report_pass(struct record *record, const struct pass *pass)
 	collector__get_health(recorder->collector, &health);
 	snprintf(text, sizeof(text),
 		 "%s%s%" PRIu64 " snapshot%s in %.2f s; %" PRIu64 " process%s",
-		 format_bystander_cost(bystanders, &health), format_pass_cost(cost, record, &health), pass->saved_nr,
+		 format_bystander_cost(bystanders, &health), format_pass_cost(cost, record, pass, &health), pass->saved_nr,
 		 pass->saved_nr == 1 ? "" : "s", (monotonic_now_ns() - pass->begun_ns) / 1e9, health.processes,
 		 health.processes == 1 ? "" : "es");
 	add_pass_count(text, sizeof(text), health.processes_small, "ended with little in them, without a snapshot");
