@@ -186,7 +186,7 @@ static int record_pids(const struct record_command_options *options, int signal_
 
 	capture.follow_forks = false;
 	if (!capture.domains && !python_option_of(&capture))
-		capture.domains = COLLECTOR_MALLOC; /* as of all processes that record records */
+		capture.domains = COLLECTOR_MALLOC | COLLECTOR_GO; /* as of all processes that record records */
 	collector = capture_open_collector_with(&capture, &(struct collector_options){
 		.unseen_pages = is_by_default(&options->capture),
 	});

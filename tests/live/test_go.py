@@ -350,22 +350,26 @@ def test_go_begins_and_ends_while_it_is_recorded(bench):
     check(any(row["traceback"][0].get("function") == "main.remember" for row in rows), f"rows of a program that has ended: {rows}")
 
 
+def has_leak(bench, folder):
+    last = max(glob.glob(f"{folder}/**/*.snap", recursive=True), default=None)
+    return last and any(row["traceback"][0].get("function") == "main.remember" for row in bench.stats(last)["statistics"])
+
+
 @harness.alone
 def test_go_rows_of_record(bench):
-    """By rules, and for a program that begins while it is recorded."""
+    """By rules, for a program that begins while it is recorded, and by the PID of one that runs."""
     program = build(bench, "1.19", "stripped")
-    folder = bench.path("out")
-    recorder = bench.start([ALLOCSNAP, "record", "-o", folder, "--interval", "1s", "--exe", program], kind=Record, folder=folder)
-    recorder.line_of("recording")
-    heap = Heap(bench, program)
-    heap.order("leak 20000")
-    heap.order("collect")
-
-    def has_leak():
-        last = max(glob.glob(f"{folder}/**/*.snap", recursive=True), default=None)
-        return last and any(row["traceback"][0].get("function") == "main.remember" for row in bench.stats(last)["statistics"])
-    wait_for(has_leak, "the leak in a snapshot")
-    recorder.end()
+    heap = None
+    for rule in ("--exe", "--pid"):
+        folder = bench.path(f"out{rule}")
+        recorder = bench.start([ALLOCSNAP, "record", "-o", folder, "--interval", "1s", rule, str(heap.pid) if heap else program],
+                               kind=Record, folder=folder)
+        recorder.line_of("recording")
+        heap = heap or Heap(bench, program)
+        heap.order("leak 20000")
+        heap.order("collect")
+        wait_for(lambda path=folder: has_leak(bench, path), "the leak in a snapshot")
+        recorder.end()
 
 
 @harness.rows({"prometheus": (["prometheus", "--config.file={}/empty.yml", "--storage.tsdb.path={}/data", "--web.listen-address=127.0.0.1:{}"],),
