@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/reason.h"
@@ -49,7 +50,9 @@ static int log_nothing_to_probe(pid_t pid, const struct reason *why)
 	struct diagnosis *diagnosis = diagnosis__new(pid, NULL);
 	const struct unseen *advice = find_advice(diagnosis);
 
-	if (advice)
+	if (advice && strstr(why->text, advice->why.text))
+		log_failure("%s; to do: %s", why->text, advice->todo);
+	else if (advice)
 		log_failure("%s; %s: %s; to do: %s", why->text, advice->what, advice->why.text, advice->todo);
 	else
 		log_failure("%s", why->text);
