@@ -253,7 +253,7 @@ Test(go_profile, amid_a_change_is_read)
 	go_profile_release(&profile);
 }
 
-/* Of one bucket a count was written, and its sum is written while the list is read. */
+/* A bucket gets its count before the reading, and its sum during it. */
 Test(go_profile, amid_a_change_of_few_buckets_is_read_again)
 {
 	for (int buckets = 1; buckets <= 3; buckets += 2) {
