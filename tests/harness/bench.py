@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 
-from .checks import PATIENCE, Failure, Law, check_sanitizer, check_status
+from .checks import PATIENCE, Failure, Law, check_sanitizer, check_status, late
 from .processes import ALLOCSNAP, NEVER, Process, Recording, Workload, folder_of_run, prepared, snapshots_below
 
 WORKLOADS = os.environ.get("WORKLOADS", ".output/workloads")
@@ -101,12 +101,18 @@ class Bench:
         argv = prepared(argv)
         folder = folder_of_run(argv)
         before = snapshots_below(folder) if folder else []
-        process = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                 timeout=seconds * PATIENCE, check=False, **options)
-        check_sanitizer(process.stderr, argv)
-        check_status(process.returncode, status, f"{' '.join(argv)} (stderr {process.stderr!r})")
+        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              **options) as process:
+            try:
+                stdout, stderr = process.communicate(timeout=seconds * PATIENCE)
+            except subprocess.TimeoutExpired:
+                raise Failure(late(f"{argv}: has not ended after {seconds} s")) from None
+            finally:
+                process.kill()
+        check_sanitizer(stderr, argv)
+        check_status(process.returncode, status, f"{' '.join(argv)} (stderr {stderr!r})")
         new = [path for path in snapshots_below(folder) if path not in before] if folder else []
-        return process.stdout + "".join(path + "\n" for path in new), process.stderr
+        return stdout + "".join(path + "\n" for path in new), stderr
 
     def allocsnap(self, *args, status=0):
         return self.run([ALLOCSNAP, *args], status)

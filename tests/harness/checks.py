@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """How a test fails, is skipped, and waits."""
 import os
+import pathlib
 import re
 import shutil
 import time
@@ -8,6 +9,8 @@ import time
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 PATIENCE = int(os.environ.get("LIVE_PATIENCE", "4"))  # how many times as long tests wait: 1 is enough on an idle machine
 SANITIZER = re.compile(r"(ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error): [^\n]*")
+THREADS_MAX = 12  # of processes that are late
+CALLS_MAX = 8
 
 
 class Failure(Exception):
@@ -26,6 +29,37 @@ class Hung(Failure):
 
 class Skip(Exception):
     """The machine lacks something that the test needs."""
+
+
+def text_of(path):
+    """The text of a file of /proc; empty, if the process has ended."""
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def processes_below(pid):
+    """All PIDs below a process: of its children, and of theirs."""
+    started = " ".join(map(text_of, pathlib.Path(f"/proc/{pid}/task").glob("*/children"))).split()
+    return started + [below for child in started for below in processes_below(child)]
+
+
+def thread_text(task):
+    """Where a thread waits. task: its folder in /proc."""
+    state = text_of(task / "stat").rpartition(")")[2][1:2]
+    calls = re.findall(r"] ([\w.]+)", text_of(task / "stack"))[:CALLS_MAX]
+    return (f"{text_of(task / 'comm')} {task.name} {state} in {text_of(task / 'wchan')} ({'<'.join(calls)}), "
+            f"syscall {' '.join(text_of(task / 'syscall').split()[:4])}")
+
+
+def late(what):
+    """The words of a failure to do something in time: also, where each thread waits, of the processes below this one and of
+    those that allocsnap has left behind."""
+    left = [path.parent.name for path in pathlib.Path("/proc").glob("[0-9]*/comm") if text_of(path).startswith("allocsnap")]
+    tasks = [task for pid in dict.fromkeys(processes_below(os.getpid()) + left)
+             for task in pathlib.Path(f"/proc/{pid}/task").glob("*")]
+    return f"{what}; still running: {'; '.join(map(thread_text, tasks[:THREADS_MAX]))}"
 
 
 def check(condition, message, kind=Failure):
@@ -50,7 +84,8 @@ def check_sanitizer(said, what):
 def wait_for(condition, what, seconds=60, kind=Failure):
     deadline = time.monotonic() + seconds * PATIENCE
     while not condition():
-        check(time.monotonic() < deadline, f"{what}: not within {seconds} s", kind)
+        if time.monotonic() >= deadline:
+            raise kind(late(f"{what}: not within {seconds} s"))
         time.sleep(0.02)
 
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 
-from .checks import PATIENCE, Failure, Law, check, check_equal, check_status, tool, wait_for
+from .checks import PATIENCE, Failure, Law, check, check_equal, check_status, late, tool, wait_for
 from .suite import must_be_alone
 
 ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
@@ -90,8 +90,7 @@ class Process:
         while b"\n" not in self.buffer:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise Failure(f"{self.popen.args}: no line of output in {seconds} s; "
-                              f"stderr: {self.stderr()!r}")
+                raise Failure(late(f"{self.popen.args}: no line of output in {seconds} s; stderr: {self.stderr()!r}"))
             if not select.select([self.popen.stdout], [], [], 0.02 if self.run_folder else left)[0]:
                 path = self.run_folder and self.new_path()
                 if path:
@@ -112,7 +111,7 @@ class Process:
         try:
             return self.popen.wait(seconds * PATIENCE)
         except subprocess.TimeoutExpired:
-            raise Failure(f"{self.popen.args}: has not ended after {seconds} s") from None
+            raise Failure(late(f"{self.popen.args}: has not ended after {seconds} s")) from None
 
     def stderr(self):
         return pathlib.Path(self.stderr_path).read_text(errors="replace")
@@ -174,7 +173,8 @@ class Recording(Process):
         while not signal_masks(self.pid) & bit:
             status = self.popen.poll()
             check(status is None, f"attach ended at once with {status}: {self.stderr()!r}", Law if (status or 0) < 0 else Failure)
-            check(time.monotonic() < deadline, "attach does not wait for SIGUSR1")
+            if time.monotonic() >= deadline:
+                raise Failure(late("attach does not wait for SIGUSR1"))
             time.sleep(0.01)
         self.snapshots()
         return self

@@ -29,7 +29,7 @@ import time
 import traceback
 import typing
 
-from .checks import Failure, Hung, Law, Skip
+from .checks import Failure, Hung, Law, Skip, late
 
 REASON_MAX = 3000  # characters
 HUNG_MAX = 3  # after so many tests that hung, the others do not run
@@ -127,7 +127,7 @@ class Runner:
         self.seconds = seconds
 
     def out_of_time(self, _signal, _frame):
-        raise Hung(f"not done after {self.seconds} s")
+        raise Hung(late(f"not done after {self.seconds} s"))
 
     def run(self, test):
         begun, cpu_begun, waited = time.monotonic(), cpu_seconds(), waited_us()

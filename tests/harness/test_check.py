@@ -7,6 +7,8 @@ import contextlib
 import io
 import os
 import pathlib
+import signal
+import subprocess
 import sys
 import tempfile
 
@@ -14,7 +16,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 # pylint: disable=wrong-import-position
 import run
-from harness import chances, check_equal, suite, summary, touched
+from harness import chances, check_equal, checks, suite, summary, touched
 
 OURS = "ok test_a (0.1 s)\nFAIL test_b (1.0 s): two (CPU pressure 62 %, load 9)\nlive: 1 passed, 1 failed, 0 skipped\n"
 LAW = "LAW test_b (1.0 s): the target has ended\nlive: 1 passed, 1 failed, 0 skipped\n"
@@ -105,6 +107,17 @@ def test_each_path_touches_parts_that_exist():
     check_equal([area[0] for area in areas if paths and not any(path.startswith(area[0]) for path in paths)], [], "rows of nothing")
     check_equal(touched.parts_of(["docs/design.md"]), [], "documents")
     check_equal(touched.parts_of(["unheard-of"]), parts, "a path without a row")
+
+
+def test_what_is_late_says_what_runs():
+    with subprocess.Popen(["sh", "-c", "sleep 1000 & wait"]) as shell:
+        try:
+            checks.wait_for(lambda: "sleep" in checks.late(""), "sleep runs")
+            text = checks.late("why")
+            check_equal([word for word in (f"sh {shell.pid} S in ", "sleep ", "syscall ") if word not in text], [], text)
+        finally:
+            for pid in checks.processes_below(shell.pid):
+                os.kill(int(pid), signal.SIGKILL)
 
 
 def test_words_choose_tests():
