@@ -82,15 +82,18 @@ BOOTS = {
 }
 
 
-def prepared(name, folder):
-    """(kernel, its initramfs), or (None, why it cannot boot)."""
+def prepared(name, folder, arguments):
+    """(kernel, its initramfs), or (None, why it cannot boot). The arguments are a file there: a kernel's command line has
+    2,048 bytes at most."""
     machine = BOOTS[name].machine
     try:
         kernel = qemu.fetch_kernel(machine, BOOTS[name].kernel)
         initramfs = pathlib.Path(folder) / machine.architecture
         if not initramfs.exists():
             root, allocsnap, out = system_of(machine)
-            image.make_image(initramfs, allocsnap, out, root, record_here(folder) if root else ())
+            words = pathlib.Path(folder, "arguments")
+            words.write_text(" ".join(arguments), encoding="utf-8")
+            image.make_image(initramfs, allocsnap, out, root, [words, *(record_here(folder) if root else ())])
         return kernel, initramfs
     except suites.Missing as why:
         return None, why
@@ -101,7 +104,7 @@ def run(name, kernel, initramfs, arguments):
     chosen = BOOTS[name]
     if not kernel:
         return f"skip {name}: because {initramfs}\n", (0, 0, 1)
-    words = f"{chosen.words} tests={','.join(arguments or chosen.tests or ['--smoke'])}"
+    words = chosen.words if arguments else f"{chosen.words} tests={','.join(chosen.tests or ['--smoke'])}"
     text = f"== {name}: {kernel.name} {chosen.words}\n" + qemu.boot(chosen.machine, kernel, initramfs, words, SECONDS)
     count = re.search(r"^live: (\d+) passed, (\d+) failed, (\d+) skipped\nexit \d+$", text, re.MULTILINE)
     if not count:
@@ -128,7 +131,7 @@ def main():
         return 0
     counts = {}
     with tempfile.TemporaryDirectory() as folder, futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        boots = [pool.submit(run, name, *prepared(name, folder), arguments) for name in names]
+        boots = [pool.submit(run, name, *prepared(name, folder, arguments), arguments) for name in names]
         for name, boot in zip(names, boots):
             text, counts[name] = boot.result()
             print(text, end="", flush=True)
