@@ -92,7 +92,7 @@ def prepared(name, folder, arguments):
         if not initramfs.exists():
             root, allocsnap, out = system_of(machine)
             words = pathlib.Path(folder, "arguments")
-            words.write_text(" ".join(arguments), encoding="utf-8")
+            words.write_text("\n".join(arguments), encoding="utf-8")
             image.make_image(initramfs, allocsnap, out, root, [words, *(record_here(folder) if root else ())])
         return kernel, initramfs
     except suites.Missing as why:
