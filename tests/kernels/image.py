@@ -13,9 +13,10 @@ ROOT = HERE.parents[1]
 GUEST_ROOT = "/allocsnap"
 # Programs of init and of the tests, beside essential_programs(). Without a program here, its tests are skipped there.
 PROGRAMS = ("mount", "umount", "ip", "sqlite3", "jq", "git", "redis-server", "redis-benchmark", "redis-cli", "objcopy", "strip",
-            "readelf", "nm", "apparmor_parser", "bpftool", "ps", "pmap", "strace", "make")
+            "readelf", "nm", "apparmor_parser", "bpftool", "ps", "pmap", "strace", "make", "debuginfod", "gdb", "gh", "node", "rg",
+            "systemd-analyze", "tmux")
 # libgcc_s is opened when a thread ends, libcurl when it is needed.
-OTHERS = ("/bin/sh", "/usr/bin/python3", "/usr/lib/python3.*", "/usr/lib/python3/dist-packages/prometheus_client",
+OTHERS = ("/bin/sh", "/usr/share/gdb", "/usr/bin/python3", "/usr/lib/python3.*", "/usr/lib/python3/dist-packages/prometheus_client",
           "/lib/*-linux-gnu/libgcc_s.so.1",
           *(f"/usr/lib/*-linux-gnu/lib{name}.so.*" for name in ("jemalloc", "tcmalloc_minimal", "mimalloc", "curl")),
           "/etc/passwd", "/etc/group", "/etc/services", "/etc/ld.so.cache", "/etc/ld.so.conf")
