@@ -12,10 +12,10 @@ from .bench import NEVER, WORKLOADS, Bench
 from .checks import (PATH, PATIENCE, Failure, Law, Skip, check, check_equal, check_sanitizer, check_status, tool,
                      wait_for)
 from .kernel import (bpf_ids, bpf_ids_in_kernel, breakpoints_of, changed_code, changed_places, check_unchanged,
-                     executable_mappings, fdinfo, is_missing, kill_and_check, preempts_itself, private_mounts, strangers_probes,
+                     executable_mappings, fdinfo, kill_and_check, preempts_itself, private_mounts, strangers_probes,
                      uprobe_events)
 from .processes import (ALLOCSNAP, OURS, Process, Recording, Workload, children_of, cpu_seconds, folder_of_run,
-                        is_running, link_holder_of, pending_signals, reader_of, signal_masks, snapshots_below)
+                        is_missing, is_running, link_holder_of, pending_signals, reader_of, signal_masks, snapshots_below)
 from .suite import alone, core, for_each, must_be_alone, rows, runs_core, smoke
 
 MULTIARCH = f"{os.uname().machine}-linux-gnu"  # Debian's name of this machine, in paths
@@ -48,6 +48,11 @@ def __getattr__(name):
 def need_sessions():
     if __getattr__("NO_SESSIONS"):
         raise Skip("the domain python needs uprobe sessions")
+
+
+def need_injection():
+    if __getattr__("NO_LINKS"):
+        raise Skip("nothing is injected without links of many uprobes")
 
 
 NAMED_MODES = {"with_sessions": MODES[:1], "with_links": MODES[1:2], "with_perf_uprobes": MODES[2:3],

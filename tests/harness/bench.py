@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 
 from .checks import PATIENCE, Failure, Law, check_sanitizer, check_status, late
-from .processes import ALLOCSNAP, NEVER, Process, Recording, Workload, folder_of_run, prepared, snapshots_below
+from .processes import ALLOCSNAP, NEVER, Process, Recording, Workload, folder_of_run, prepared, skip_if_refused, snapshots_below
 
 WORKLOADS = os.environ.get("WORKLOADS", ".output/workloads")
 
@@ -110,6 +110,8 @@ class Bench:
             finally:
                 process.kill()
         check_sanitizer(stderr, argv)
+        if process.returncode != status:
+            skip_if_refused(stderr)
         check_status(process.returncode, status, f"{' '.join(argv)} (stderr {stderr!r})")
         new = [path for path in snapshots_below(folder) if path not in before] if folder else []
         return stdout + "".join(path + "\n" for path in new), stderr

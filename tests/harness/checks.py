@@ -54,10 +54,10 @@ def thread_text(task):
 
 
 def late(what):
-    """The words of a failure to do something in time: also, where each thread waits, of the processes below this one and of
-    those that allocsnap has left behind."""
-    left = [path.parent.name for path in pathlib.Path("/proc").glob("[0-9]*/comm") if text_of(path).startswith("allocsnap")]
-    tasks = [task for pid in dict.fromkeys(processes_below(os.getpid()) + left)
+    """The words of a failure to do something in time: also, where each thread waits, of the processes below this one, of those
+    that allocsnap has left behind, and of those that the kernel does not let go."""
+    others = [path.parent.name for path in pathlib.Path("/proc").glob("[0-9]*/stat") if re.search(r"\(allocsnap|\) D ", text_of(path))]
+    tasks = [task for pid in dict.fromkeys(processes_below(os.getpid()) + others)
              for task in pathlib.Path(f"/proc/{pid}/task").glob("*")]
     return f"{what}; still running: {'; '.join(map(thread_text, tasks[:THREADS_MAX]))}"
 

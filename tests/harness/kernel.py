@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 from .checks import Law, check, tool, wait_for
-from .processes import ALLOCSNAP, is_running, link_holder_of
+from .processes import is_running, link_holder_of
 from .suite import must_be_alone
 
 
@@ -108,18 +108,6 @@ def ids_in_kernel(kind):
         return done.returncode == 0
     wait_for(is_listed, f"bpftool lists each {kind}")
     return {item["id"] for item in listed}
-
-
-@functools.cache
-def machine_checks():
-    """{name: state} of the doctor's rows about this machine."""
-    done = subprocess.run([ALLOCSNAP, "doctor", "--json"], capture_output=True, text=True, check=False)
-    return {row["name"]: row["state"] for row in json.loads(done.stdout)["machine"]["checks"]}
-
-
-def is_missing(name):
-    """Whether this kernel lacks what a row of the doctor has tried."""
-    return machine_checks()[name] in ("no", "costs")
 
 
 def preempts_itself():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Processes that tests start and talk to: programs of tests/workloads, recordings; and what /proc says of them."""
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -10,13 +11,32 @@ import signal
 import subprocess
 import time
 
-from .checks import PATIENCE, Failure, Law, check, check_equal, check_status, late, tool, wait_for
+from .checks import PATIENCE, Failure, Law, Skip, check, check_equal, check_status, late, tool, wait_for
 from .suite import must_be_alone
 
 ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
 FOLDERS_OF_PROGRAMS = "/bin/", "/sbin/", "/usr/"
 OF_COSTS = "is recorded by traps and", "cannot be measured on ourselves"
 NEVER = "1h"  # an interval that no test waits for
+
+
+@functools.cache
+def machine_checks():
+    """{name: state} of the doctor's rows about this machine."""
+    done = subprocess.run([ALLOCSNAP, "doctor", "--json"], capture_output=True, text=True, check=False)
+    return {row["name"]: row["state"] for row in json.loads(done.stdout)["machine"]["checks"]}
+
+
+def is_missing(name):
+    """Whether this kernel lacks what a row of the doctor has tried."""
+    return machine_checks()[name] in ("no", "costs")
+
+
+def skip_if_refused(stderr):
+    """Where the recorder refuses to inject, since the kernel lacks what that needs, and the doctor's trial fails, too."""
+    refused = re.search(r"cannot inject: this kernel has no links of many uprobes", stderr)
+    if refused and ("ALLOCSNAP_NO_UPROBE_MULTI" in os.environ or is_missing("many uprobes in a link")):
+        raise Skip(refused[0])
 
 
 def prepared(argv):
@@ -98,6 +118,7 @@ class Process:
                 continue
             more = os.read(self.popen.stdout.fileno(), 65536)
             if not more:
+                skip_if_refused(self.stderr())
                 return self.new_path() if self.run_folder else None
             self.buffer += more
         line, _, self.buffer = self.buffer.partition(b"\n")
@@ -112,6 +133,17 @@ class Process:
             return self.popen.wait(seconds * PATIENCE)
         except subprocess.TimeoutExpired:
             raise Failure(late(f"{self.popen.args}: has not ended after {seconds} s")) from None
+
+    def until(self, condition, what):
+        """Waits for what comes before its end."""
+        def holds():
+            if condition():
+                return True
+            if self.popen.poll() is not None:
+                skip_if_refused(self.stderr())
+                raise Failure(f"{what}: not before its end; stderr: {self.stderr()!r}")
+            return False
+        wait_for(holds, what)
 
     def stderr(self):
         return pathlib.Path(self.stderr_path).read_text(errors="replace")
@@ -172,6 +204,8 @@ class Recording(Process):
         bit = 1 << (signal.SIGUSR1 - 1)
         while not signal_masks(self.pid) & bit:
             status = self.popen.poll()
+            if status is not None:
+                skip_if_refused(self.stderr())
             check(status is None, f"attach ended at once with {status}: {self.stderr()!r}", Law if (status or 0) < 0 else Failure)
             if time.monotonic() >= deadline:
                 raise Failure(late("attach does not wait for SIGUSR1"))

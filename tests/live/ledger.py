@@ -8,7 +8,7 @@ import signal
 import time
 
 from harness import (ALLOCSNAP, NEVER, OURS, UNWINDING, Law, Process, Workload, check, check_equal, check_status,
-                     children_of, losses_of, wait_for)
+                     children_of, losses_of)
 
 FOLDER = os.path.abspath(os.environ.get("LEDGER_FOLDER", ".output/ledger"))
 EXACT = ("allocations", "allocated_bytes", "frees", "freed_bytes", "current_blocks",
@@ -141,7 +141,7 @@ class Recorded(Workload):
 
     def begun(self):
         """Waits until the ledger exists."""
-        wait_for(self.ledger, f"{self.name}: its ledger")
+        self.until(self.ledger, f"{self.name}: its ledger")
         return self
 
     def end(self, pid, status=0, seconds=30):

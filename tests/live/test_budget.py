@@ -86,7 +86,7 @@ def test_budget_of_an_idle_program_is_not_exceeded(bench):
 
 def need_links():
     if NO_LINKS:
-        raise Skip("perf uprobes: each pause takes seconds")
+        raise Skip("without links of many uprobes each pause takes seconds")
 
 
 def test_budget_blocks_from_before_a_gap_are_reported(bench):

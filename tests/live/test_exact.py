@@ -9,7 +9,7 @@ import signal
 import sys
 
 import harness
-from harness import ALLOCSNAP, NO_LINKS, Law, Process, Skip, check, check_equal, link_holder_of, losses_of, tool, wait_for
+from harness import ALLOCSNAP, Law, Process, Skip, check, check_equal, link_holder_of, losses_of, tool, wait_for
 import python_blocks
 from test_inject import maps
 from test_python import ENVIRONMENT, FRAMES, LIBRARIES, LINE_THAT_DROPS, LINE_THAT_KEEPS, OWN, PYTHON, PYTHONS, ROUNDS, check_nothing_lost, \
@@ -30,8 +30,9 @@ class Told(Process):
 
 
 def need_python(*versions):
-    if sys.version_info[:2] not in (versions or [(3, minor) for minor in range(9, 15)]) or NO_LINKS:
-        raise Skip(f"{PYTHON} is {sys.version_info[:2]}, or the kernel has no links of many uprobes")
+    harness.need_injection()
+    if sys.version_info[:2] not in (versions or [(3, minor) for minor in range(9, 15)]):
+        raise Skip(f"{PYTHON} is {sys.version_info[:2]}")
 
 
 def start(bench, *options, prefix=(), python=OWN, **environment):

@@ -22,7 +22,7 @@ class Running(Process):
 
     def child(self):
         """The program, by what the recording says of it."""
-        wait_for(lambda: re.search(r"process (\d+) \(.*runs Python", self.stderr()), "the note of the program")
+        self.until(lambda: re.search(r"process (\d+) \(.*runs Python", self.stderr()), "the note of the program")
         return Child(int(re.search(r"process (\d+) \(.*runs Python", self.stderr())[1]))
 
     def snapshot(self):
@@ -271,6 +271,7 @@ def test_exact_run_without_a_domain_records_python_or_the_heap(bench):
 
 @harness.core
 def test_exact_run_without_a_domain_refuses_what_loads_no_library(bench):
+    harness.need_injection()
     stdout, stderr = bench.run([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--", os.path.join(harness.WORKLOADS, "own_sampler_static")], 125)
     check_equal((stdout, stderr.count("\n"), "is linked statically" in stderr), ("", 1, True), f"output, lines, words of {stderr!r}")
 

@@ -9,7 +9,7 @@ import signal
 import time
 
 import harness
-from harness import (NO_LINKS, NO_SESSIONS, UNWINDING, WORKLOADS, Skip, check, check_equal, environment, link_holder_of,
+from harness import (NO_SESSIONS, UNWINDING, WORKLOADS, check, check_equal, environment, link_holder_of,
                      losses_of, wait_for)
 from load import Load, Python, Redis
 import truth
@@ -43,8 +43,7 @@ def has_sampler(pid):
 
 def truth_program(bench, allocator="glibc"):
     """Many threads, all functions of malloc's family; no sampler of its own."""
-    if NO_LINKS:
-        raise Skip("an injected sampler needs links of many uprobes")
+    harness.need_injection()
     return truth.plain(bench, allocator)
 
 
@@ -154,8 +153,7 @@ def test_inject_into_a_program_with_its_own_malloc(bench):
 
 def test_inject_into_redis(bench):
     """Its jemalloc, under load."""
-    if NO_LINKS:
-        raise Skip("an injected sampler needs links of many uprobes")
+    harness.need_injection()
     redis = Redis.start_on(bench)
     before = code(redis.pid)
     recording = inject(bench, redis)
@@ -173,8 +171,7 @@ def test_inject_into_redis(bench):
 
 def test_inject_into_python(bench):
     """Objects that it keeps, of 3033 bytes each."""
-    if NO_LINKS:
-        raise Skip("an injected sampler needs links of many uprobes")
+    harness.need_injection()
     python = Python.start_on(bench)
     before = code(python.pid)
     recording = inject(bench, python)
@@ -282,8 +279,7 @@ for line in sys.stdin:
 
 def test_inject_and_forked_children(bench):
     """They have the sampler, too, and lose it with their parent."""
-    if NO_LINKS:
-        raise Skip("an injected sampler needs links of many uprobes")
+    harness.need_injection()
     python = bench.start(["/usr/bin/python3", "-S", "-c", FORKING], env=os.environ | {"PYTHONMALLOC": "malloc"})
     python.line()
     before = code(python.pid)

@@ -19,8 +19,7 @@ def test_truth_while_the_recorder_changes_the_interval(bench):
 
 
 def test_truth_of_an_injected_sampler(bench):
-    if harness.NO_LINKS:
-        raise harness.Skip("an injected sampler needs links of many uprobes")
+    harness.need_injection()
     check_estimates(bench, "glibc", truth.KINDS[0], 30, 3 << 30, way="inject")
 
 
