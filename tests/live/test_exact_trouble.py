@@ -111,6 +111,7 @@ INTERRUPTED = {"by_two_signals_on_the_way_in": (False, signal.SIGINT), "by_two_s
 @harness.rows(INTERRUPTED)
 def test_exact_heap_of_a_recorder_that_is_ended(bench, is_way_out, number):
     """The program goes on, and its code is its own again."""
+    harness.need_injection()
     program = bench.workload("storm")
     before = code(program.pid)
     program.write("go on\n")
@@ -162,6 +163,7 @@ def first_snapshot(bench, program):
 
 def attach_is_refused(bench, program, words, prefix=()):
     """Also by --dry, in one line, and the program is as it was."""
+    harness.need_injection()
     before = maps(program.pid)
     for options in (), ("--dry",):
         _, stderr = bench.run([*prefix, ALLOCSNAP, "attach", EXACT, *options, str(program.pid), "-o", bench.path("out")], 1)

@@ -59,6 +59,7 @@ def change(folder):
 
 def build(bench, version):
     """The program of a version, built in a folder of its own."""
+    tool("apt-get")
     bench.run([str(ROOT / "scripts/fetch-source.sh"), str(SOURCES), "lua5.4"], seconds=90)
     folder = pathlib.Path(bench.path(f"lua-{version}"))
     shutil.copytree(SOURCES / "lua5.4", folder)
