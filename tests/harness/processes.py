@@ -34,9 +34,9 @@ def is_missing(name):
 
 def skip_if_refused(stderr):
     """Where the recorder refuses to inject, since the kernel lacks what that needs, and the doctor's trial fails, too."""
-    refused = re.search(r"cannot inject: this kernel has no links of many uprobes", stderr)
+    refused = re.search(r"cannot inject(?: into process \d+)?: (this kernel has no links of many uprobes)", stderr)
     if refused and ("ALLOCSNAP_NO_UPROBE_MULTI" in os.environ or is_missing("many uprobes in a link")):
-        raise Skip(refused[0])
+        raise Skip(f"nothing is injected: {refused[1]}")
 
 
 def prepared(argv):

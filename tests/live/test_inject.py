@@ -408,8 +408,11 @@ def test_inject_is_refused(bench):
     os.kill(program.pid, signal.SIGCONT)
     check_equal(maps(program.pid), before, "what a stopped process maps")
     with environment("ALLOCSNAP_NO_UPROBE_MULTI"):  # as before Linux 6.6
-        _, stderr = bench.allocsnap("attach", INJECT, str(program.pid), "-o", bench.path("no"), status=1)
-    check("no links of many uprobes" in stderr, stderr)
+        said = [bench.allocsnap("attach", *words, str(program.pid), "-o", bench.path("no"), status=1)[1]
+                for words in ([INJECT], [INJECT, "--dry"], ["--inject=exact", "--dry"])]
+        process = bench.json("doctor", str(program.pid))["process"]
+    for text in (*said, process["injection_refused"], process["exact"]["why"]):
+        check("no links of many uprobes" in text, f"{said} {process}")
     check_equal(maps(program.pid), before, "what it maps where no process could eject")
     program.is_unharmed()
 

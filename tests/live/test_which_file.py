@@ -123,6 +123,8 @@ def deploy_and_run(bench, *options):
 @harness.core
 def test_files_deployed_in_place_are_probed_when_static(bench):
     """The file that is written to contains the allocator: breakpoints of the old version would kill the new one."""
+    if harness.NO_LINKS:
+        raise Skip("without links of many uprobes no lease keeps writers of a probed file waiting")
     deploy_and_run(bench, "-static")
 
 

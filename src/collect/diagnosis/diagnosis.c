@@ -16,6 +16,8 @@
 #include "inject/inject.h"
 #include "java/jvm.h"
 #include "process/proc.h"
+#include "collect/probe/attach_methods.h"
+#include "collect/probe/feature_probes.h"
 #include "collect/python/target_python.h"
 #include "collect/recording/load.h"
 #include "collect/session/session.h"
@@ -350,9 +352,16 @@ static int open_target(struct diagnosis *diagnosis)
 	return 0;
 }
 
+/* Without privileges, what the kernel has is not known. */
+static int check_links(struct reason *why)
+{
+	return !trial_load() && probe_way_choose()->is_alone ? reason_set(why, -ENOTSUP, INJECTION_NEEDS_LINKS) : 0;
+}
+
 static void plan_injection_into(struct sandbox *sandbox, struct diagnosed_process *process)
 {
-	int err = inject_plan_make(sandbox, process->pid, &process->injection, &process->not_injected);
+	int err = check_links(&process->not_injected) ?:
+		  inject_plan_make(sandbox, process->pid, &process->injection, &process->not_injected);
 
 	if (err)
 		process->injection = NULL;
@@ -363,7 +372,8 @@ static void plan_exact_into(struct collector *collector, struct diagnosed_proces
 	struct target *target = target__open(process->pid, &collector->objects, &process->not_exact);
 
 	process->exact = target ? calloc(1, sizeof(*process->exact)) : NULL;
-	if (process->exact && exact_plan_make(collector, target, process->exact, &process->not_exact)) {
+	if (process->exact && (check_links(&process->not_exact) ?:
+			       exact_plan_make(collector, target, process->exact, &process->not_exact))) {
 		free(process->exact);
 		process->exact = NULL;
 	}

@@ -13,6 +13,7 @@
 #include "base/text_stream.h"
 #include "inject/inject.h"
 #include "collect/probe/link_holder.h"
+#include "collect/sources/injection.h"
 #include "collect/sources/python_hooks_plan.h"
 #include "collect/sources/ways.h"
 #include "exact/books_reader.h"
@@ -256,8 +257,7 @@ int check_injector(struct collector *collector, struct reason *why)
 	int err = helpers_check(&collector->helpers, why);
 
 	return err || collector->helpers.link_holder ? err :
-	       reason_set(why, -ENOTSUP, "cannot inject: this kernel has no links of many uprobes, and no process of "
-			  "allocsnap could take the sampler out again");
+	       reason_set(why, -ENOTSUP, "cannot inject: %s", INJECTION_NEEDS_LINKS);
 }
 
 int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_bytes, struct reason *why)

@@ -23,6 +23,9 @@ struct object;
 struct reason;
 struct target;
 
+/* Without these there is no link holder (collect/probe). */
+#define INJECTION_NEEDS_LINKS "this kernel has no links of many uprobes, and no process of allocsnap could take out again what was put in"
+
 /* A process into which this recording has injected a sampler, or hooks. */
 struct injection {
 	pid_t pid;

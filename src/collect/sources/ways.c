@@ -228,7 +228,7 @@ static void find_ways_of_one(struct collector *collector, struct target *target,
 	const struct probe_way *way = probe_way_of_collector(collector);
 	pid_t pid = target->identity.pid;
 
-	ret->works[WAY_EXACT] = may_exact(collector, target, &ret->exact_is_python);
+	ret->works[WAY_EXACT] = !way->is_alone && may_exact(collector, target, &ret->exact_is_python);
 	ret->works[WAY_POOLS] = way->has_sessions && !records_pools_only(&collector->options) && may_objects(collector, pid, true);
 	ret->works[WAY_INJECT] = !way->is_alone && !ret->works[WAY_OWN] && may_inject(collector, pid);
 }
