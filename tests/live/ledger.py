@@ -8,7 +8,7 @@ import signal
 import time
 
 from harness import (ALLOCSNAP, NEVER, OURS, UNWINDING, Law, Process, Workload, check, check_equal, check_status,
-                     children_of, losses_of)
+                     children_of, losses_of, need_injection)
 
 FOLDER = os.path.abspath(os.environ.get("LEDGER_FOLDER", ".output/ledger"))
 EXACT = ("allocations", "allocated_bytes", "frees", "freed_bytes", "current_blocks",
@@ -243,6 +243,8 @@ class Comparison:
 
 def start(bench, argv, name=None, exact=False, **environment):
     """exact: by books that the program writes itself."""
+    if exact:
+        need_injection()
     run = [os.path.abspath(ALLOCSNAP), "run", *(["--exact"] if exact else []), "-o", bench.path("out"), "--interval", NEVER,
            "--domain", "malloc", "--"]
     return bench.start([*run, *argv], kind=Recorded, bench=bench, exact=exact, cwd=bench.folder,

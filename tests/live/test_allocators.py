@@ -159,6 +159,7 @@ def hooked_parts(allocator, linking):
 
 @harness.for_each(LINKED, of_core=("jemalloc",))
 def test_allocator_is_recorded_exactly_by_hooks(bench, allocator):
+    harness.need_injection()
     for linking, (argv, options) in ways_to_link(bench, allocator).items():
         if allocator == "musl" and linking != "dynamic":
             continue  # its code makes no system calls in a known way: refused (test_code_that_makes_no_calls)
@@ -188,6 +189,7 @@ def check_is_left_alone(bench, argv, what):
 
 @harness.for_each([name for name in LINKED if name != "musl"], of_core=("jemalloc",))
 def test_allocator_is_recorded_exactly_by_the_library(bench, allocator):
+    harness.need_injection()
     for linking, (argv, options) in ways_to_link(bench, allocator).items():
         if "static" in linking or linking == "hidden archive":
             continue  # it loads no library, or calls its malloc by another way than its name

@@ -255,6 +255,7 @@ class ExactHost(Host):
     """By hooks, or by a library, which sees dlclose()."""
 
     def __init__(self, bench, plugins, by_library):
+        harness.need_injection()
         self.bench, self.plugins, self.places = bench, plugins, set()
         path = os.path.abspath(os.path.join(WORKLOADS, "replaced_code"))
         if by_library:

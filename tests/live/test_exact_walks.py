@@ -22,6 +22,7 @@ def allocsnap_that_compares(bench):
 
 @harness.for_each(MODES, of_core=("signals", "coroutines", "plugins", "deep"))
 def test_exact_walks(bench, mode):
+    harness.need_injection()
     _, stderr = bench.run([allocsnap_that_compares(bench), "run", "--exact", "-o", bench.path("out"), "--domain", "malloc", "--interval",
                            NEVER, "--", os.path.abspath(os.path.join(WORKLOADS, "walks")), mode, str(WALKS), *PLUGINS], 0, 150)
     found = re.search(r"compared (\d+) differ (\d+)", stderr)
