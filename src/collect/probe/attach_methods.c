@@ -38,6 +38,7 @@ static int check_jumps(const struct attachment *at, const struct probe_site *sit
 }
 
 #define RETS_MAX 1000 /* in one object; beyond this no more functions are added: each new return is compared with all */
+#define RETS_OF_EVENTS_MAX 200 /* in one object: the kernel ends perf uprobes one after another, each in a tenth of a second or more */
 
 static size_t rets_of(const struct probes *probes, uint32_t object)
 {
@@ -90,6 +91,8 @@ int add_rets(const struct attachment *at, const struct probe_site *site,
 	if (rets_of(at->probes, site->object) > RETS_MAX)
 		return reason_set(why, -ENOTSUP, "its file has too many returns");
 	err = sandbox__returns(at->sandbox, at->object->fd, site->vaddr, &returns, why);
+	if (!err && at->way->is_alone && rets_of(at->probes, site->object) + returns.place_nr > RETS_OF_EVENTS_MAX)
+		err = reason_set(why, -ENOTSUP, "its file has too many returns to probe them one by one");
 	err = err ?: add_all(at, site, &returns, ret, why);
 	object_returns_release(&returns);
 	return err;
