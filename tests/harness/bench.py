@@ -10,7 +10,7 @@ import tempfile
 from .checks import PATIENCE, Failure, Law, check_sanitizer, check_status, late
 from .processes import ALLOCSNAP, NEVER, Process, Recording, Workload, folder_of_run, prepared, skip_if_refused, snapshots_below
 
-WORKLOADS = os.environ.get("WORKLOADS", ".output/workloads")
+WORKLOADS = os.path.abspath(os.environ.get("WORKLOADS", ".output/workloads"))  # tests start programs in other folders
 
 
 class Bench:

@@ -14,7 +14,7 @@ import time
 from .checks import PATIENCE, Failure, Law, Skip, check, check_equal, check_status, late, tool, wait_for
 from .suite import must_be_alone
 
-ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
+ALLOCSNAP = os.path.abspath(os.environ.get("ALLOCSNAP", "./allocsnap"))
 FOLDERS_OF_PROGRAMS = "/bin/", "/sbin/", "/usr/"
 OF_COSTS = "is recorded by traps and", "cannot be measured on ourselves"
 NEVER = "1h"  # an interval that no test waits for
@@ -56,7 +56,7 @@ def prepared(argv):
 def words_of_run(argv):
     """The words of `allocsnap run -o FOLDER` before the program; none: the command is another one."""
     argv = [str(word) for word in argv]
-    if ALLOCSNAP not in argv and os.path.abspath(ALLOCSNAP) not in argv:
+    if ALLOCSNAP not in argv:
         return []
     before = argv[:argv.index("--")] if "--" in argv else argv
     return before if "run" in before and "-o" in before else []

@@ -245,7 +245,7 @@ def start(bench, argv, name=None, exact=False, **environment):
     """exact: by books that the program writes itself."""
     if exact:
         need_injection()
-    run = [os.path.abspath(ALLOCSNAP), "run", *(["--exact"] if exact else []), "-o", bench.path("out"), "--interval", NEVER,
+    run = [ALLOCSNAP, "run", *(["--exact"] if exact else []), "-o", bench.path("out"), "--interval", NEVER,
            "--domain", "malloc", "--"]
     return bench.start([*run, *argv], kind=Recorded, bench=bench, exact=exact, cwd=bench.folder,
                        env=environment_of(bench, **environment),

@@ -123,7 +123,7 @@ def check_attached(bench, argv, allocator, what, by_hooks=False, **options):
 def check_run(bench, argv, allocator, what, by_library=False, **options):
     """Records from the start; allocations from before the program starts counting are subtracted. by_library: by the books
     that a preloaded library writes, which have no failed calls."""
-    run = [os.path.abspath(ALLOCSNAP), "run", *(["--exact"] if by_library else []), "-o", bench.path("out"), "--interval", NEVER, "--", *argv]
+    run = [ALLOCSNAP, "run", *(["--exact"] if by_library else []), "-o", bench.path("out"), "--interval", NEVER, "--", *argv]
     program = bench.start(run, kind=Recorded, bench=bench, name=what, **options).ready()
     before = bench.show(program.snapshot())
     for command in ("go", "free"):
@@ -176,7 +176,7 @@ def parts_by_library(allocator, linking):
 
 def check_is_left_alone(bench, argv, what):
     """Its file has a malloc in front of the library's: nothing is recorded, that is said, and it works as without us."""
-    program = bench.start([os.path.abspath(ALLOCSNAP), "run", "--exact", "-o", bench.path("out"), "--interval", NEVER, "--", *argv],
+    program = bench.start([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--interval", NEVER, "--", *argv],
                           kind=Recorded, bench=bench, name=what).ready()
     for command in "go", "free", "go":
         program.order(command)

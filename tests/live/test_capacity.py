@@ -182,7 +182,7 @@ def test_shares_limit_the_remembered_tracebacks(bench):
 def program(world, name):
     path = world.bench.path(name)
     if not os.path.exists(path):
-        shutil.copy(os.path.join(os.path.abspath(WORKLOADS), "ways"), path)
+        shutil.copy(os.path.join(WORKLOADS, "ways"), path)
     return world.bench.start([path], kind=Workload, env=world.environment).ready()
 
 

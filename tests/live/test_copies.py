@@ -12,7 +12,7 @@ from ledger import Recorded
 @harness.core
 def test_copies_of_a_program_that_announces_them_prevent_probes(bench):
     """The program runs undisturbed, without a probe in its own file, and the snapshot counts the missing functions."""
-    path = os.path.abspath(os.path.join(WORKLOADS, "remap"))
+    path = os.path.join(WORKLOADS, "remap")
     stdout, stderr = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--", path])
     check("remap_executable: survived" in stdout, stdout)
     check(f"nothing in {path} is probed: its code may be copied while it runs" in stderr, stderr)
@@ -257,7 +257,7 @@ class ExactHost(Host):
     def __init__(self, bench, plugins, by_library):
         harness.need_injection()
         self.bench, self.plugins, self.places = bench, plugins, set()
-        path = os.path.abspath(os.path.join(WORKLOADS, "replaced_code"))
+        path = os.path.join(WORKLOADS, "replaced_code")
         if by_library:
             self.recording = self.program = bench.start([ALLOCSNAP, "run", "--exact", "-o", bench.path("out"), "--interval", NEVER, "--",
                                                          path], kind=Recorded, bench=bench, name="replaced_code").ready()

@@ -125,7 +125,7 @@ def test_exec_starts_a_new_accounting(bench):
     """exec clears the account; the new program is recorded under the same PID."""
     known, recording = bench.recorded("known")
     known.order("go")
-    known.write(f"exec {os.path.abspath(os.path.join(WORKLOADS, 'grow'))}\n")
+    known.write(f"exec {os.path.join(WORKLOADS, 'grow')}\n")
     known.ready()
 
     def names(path):

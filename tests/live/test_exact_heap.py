@@ -12,7 +12,7 @@ from test_ledger import C_SOURCE, PYTHON, SQL, check_since, compiler, connects, 
 
 
 def workload(name):
-    return os.path.abspath(os.path.join(WORKLOADS, name))
+    return os.path.join(WORKLOADS, name)
 
 
 def record(bench, argv, name=None, **environment):

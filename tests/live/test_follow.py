@@ -21,7 +21,7 @@ NAMELESS = ("frames_unmapped", "objects_unreadable", "processes_dropped", "funct
 def follow(bench, argv, seconds=60, options=(), **popen):
     """`allocsnap run --follow-forks` to the end: the paths of the snapshots."""
     folder = bench.path(f"out.{len(os.listdir(bench.folder))}")
-    stdout, _ = bench.run([os.path.abspath(ALLOCSNAP), "run", "--follow-forks", "-o", folder,
+    stdout, _ = bench.run([ALLOCSNAP, "run", "--follow-forks", "-o", folder,
                            *options, "--", *argv], seconds=seconds, **popen)
     paths = [line for line in stdout.splitlines() if line.endswith(".snap")]
     check_equal(len(set(paths)), len(paths), "different files")
@@ -49,7 +49,7 @@ def test_follow_counts_late_probes_of_a_new_allocator(bench):
     """The probes of a new allocator come too late for all processes that run already, not only for the one
     that made allocsnap place them. allocsnap is stopped until two processes have allocated; the third starts
     when the probes are there."""
-    own = os.path.join(os.path.abspath(WORKLOADS), "own_malloc")
+    own = os.path.join(WORKLOADS, "own_malloc")
     script = (f"kill -STOP $PPID; ({own} 5000000 & {own} 5000000 & wait) | "
               f"(read one; read two; kill -CONT $PPID); {own} 0 >/dev/null")
     paths = follow(bench, ["/bin/sh", "-c", script])
@@ -179,7 +179,7 @@ def test_follow_names_functions_of_short_lived_processes(bench):
 def test_follow_does_not_mix_up_images(bench):
     """A process calls exec all the time: each name is of the image that has the blocks; otherwise the name is
     missing, and that is counted."""
-    execs, other = (os.path.join(os.path.abspath(WORKLOADS), name)
+    execs, other = (os.path.join(WORKLOADS, name)
                     for name in ("execs", "execs_other"))
     calls = min(2000, 8000 // PATIENCE)
     paths = follow(bench, [execs, str(calls), other], options=["--interval", "50ms"])

@@ -127,8 +127,7 @@ def test_leaks_of_an_ended_process_name_its_snapshots(bench):
     grow = bench.start([program, "600"], kind=Workload).ready()
     bench.attach([grow], folder=bench.path("allocsnap-data")).end(signal.SIGINT)
     grow.kill()
-    here = os.path.abspath(ALLOCSNAP)
-    err = bench.run([here, "leaks", "ended-grow"], 1, cwd=bench.folder)[1]
+    err = bench.run([ALLOCSNAP, "leaks", "ended-grow"], 1, cwd=bench.folder)[1]
     check(f"there are snapshots of it: allocsnap leaks ./allocsnap-data/{os.uname().nodename}/ended-grow.{grow.pid}" in err, err)
 
 

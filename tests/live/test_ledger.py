@@ -19,7 +19,7 @@ from ledger import THREAD_CACHE_MAX, compare, environment_of, halt, ledger_of, r
 
 
 def workload(name):
-    return os.path.abspath(os.path.join(WORKLOADS, name))
+    return os.path.join(WORKLOADS, name)
 
 
 def write(bench, name, text):

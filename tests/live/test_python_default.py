@@ -170,7 +170,7 @@ def test_python_default_of_an_attached_shell_that_becomes_python(bench):
 def test_python_default_ends_with_exec(bench):
     """Python becomes another program, whose heap is recorded."""
     need_sessions()
-    known = os.path.join(os.path.abspath(harness.WORKLOADS), "known")
+    known = os.path.join(harness.WORKLOADS, "known")
     program = bench.start([PYTHON, "-Sc", f"import os, sys; sys.stdin.readline(); os.execv({known!r}, [{known!r}])"],
                           kind=harness.Workload)
     recording = bench.attach([program])

@@ -20,7 +20,7 @@ from harness import (ALLOCSNAP, NEVER, WORKLOADS, Process, Workload, changed_cod
 
 MARKS = ("alone",)
 
-HOLDS = os.path.join(os.path.abspath(WORKLOADS), "holds")
+HOLDS = os.path.join(WORKLOADS, "holds")
 
 
 class Record(Process):

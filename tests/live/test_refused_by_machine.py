@@ -31,7 +31,7 @@ def test_refused_by_machine(bench, words, said):
     python = bench.start(["/usr/bin/python3", "-c", "import os; os.write(1, b'ready\\n'); os.read(0, 1)"])
     check_equal(python.line(), "ready", "its first line")
     values = {"PID": str(known.pid), "PYTHON": str(python.pid), "FILE": str(made)}
-    stderr = bench.run([os.path.abspath(ALLOCSNAP), *(values.get(word, word) for word in words.split())], status=None, cwd=bench.folder)[1]
+    stderr = bench.run([ALLOCSNAP, *(values.get(word, word) for word in words.split())], status=None, cwd=bench.folder)[1]
     check_equal(stderr.count("\n"), 1, f"lines of {stderr!r}")
     check(said in stderr, stderr)
     check(not made.exists(), "the program was started")

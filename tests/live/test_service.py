@@ -273,7 +273,7 @@ def test_service_metrics_are_read_by_prometheus(bench):
 
 def test_service_units_are_valid(bench):
     """Each runs an existing program, and systemd knows all of its settings; the second one has the network in addition."""
-    paths = [unit_file.write(bench, os.path.dirname(os.path.abspath(ALLOCSNAP)), name) for name in unit_file.OURS]
+    paths = [unit_file.write(bench, os.path.dirname(ALLOCSNAP), name) for name in unit_file.OURS]
     for path in paths:
         check_equal(bench.run([tool("systemd-analyze"), "verify", "--man=no", str(path)])[1], "", "findings")
     recorder, pusher = (exposed_by(bench, path) for path in paths)

@@ -259,7 +259,7 @@ def test_exceptions_pass_operator_new_of(bench, library):
 
 def test_operator_new_that_jumps_to_malloc_counts_once(bench):
     """A jump makes the call malloc's: a pending call of operator new would hide the return of malloc."""
-    with environment("LD_PRELOAD", os.path.abspath(os.path.join(WORKLOADS, "own_new.so"))):
+    with environment("LD_PRELOAD", os.path.join(WORKLOADS, "own_new.so")):
         workload = bench.workload("throws")
     for mode in MODES:
         with environment(mode):

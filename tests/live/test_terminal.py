@@ -166,7 +166,6 @@ def test_text_output_matches_tracemalloc(bench):
 # Names instead of PIDs and paths: attach NAME, snapshots of a PID, whose the files are, another user's program.
 
 SOMEBODY = 4242
-HERE = os.path.abspath(ALLOCSNAP)
 
 
 def sleeper(bench, name, seconds=600):
@@ -273,18 +272,18 @@ def test_files_belong_to_the_user_behind_sudo(bench):
     grow = bench.workload("grow", "600")
     home = bench.path("home")
     os.mkdir(home)
-    attach = [HERE, "attach", str(grow.pid), "-n", "2", "-i", "100ms"]
+    attach = [ALLOCSNAP, "attach", str(grow.pid), "-n", "2", "-i", "100ms"]
     bench.run(attach, cwd=home, env=behind_sudo())
     check_equal(set(owners(home).values()), {(SOMEBODY, SOMEBODY + 1)}, "owners in the current folder")
     check_equal(len(snapshots_below(home)), 2, "snapshots")
-    bench.run([HERE, "record", "--pid", str(grow.pid), "-i", "200ms", "-d", "700ms", "--max-disk", "10M"], cwd=home,
+    bench.run([ALLOCSNAP, "record", "--pid", str(grow.pid), "-i", "200ms", "-d", "700ms", "--max-disk", "10M"], cwd=home,
               env=behind_sudo())
     check_equal(set(owners(home).values()), {(SOMEBODY, SOMEBODY + 1)}, "owners of what record wrote")
     check(len(snapshots_below(home)) > 2, "record wrote no snapshots")
     os.chown(home, SOMEBODY, SOMEBODY + 1)
     bench.run([*attach, "-o", os.path.join(home, "new/folder")], env=behind_sudo())
-    bench.run([HERE, "attach", str(grow.pid), "-i", "100ms", "-o", os.path.join(home, "one.snap")], env=behind_sudo())
-    bench.run([HERE, "run", "-o", os.path.join(home, "run"), "--", "/bin/true"], env=behind_sudo())
+    bench.run([ALLOCSNAP, "attach", str(grow.pid), "-i", "100ms", "-o", os.path.join(home, "one.snap")], env=behind_sudo())
+    bench.run([ALLOCSNAP, "run", "-o", os.path.join(home, "run"), "--", "/bin/true"], env=behind_sudo())
     found = owners(home)
     check_equal(set(found.values()), {(SOMEBODY, SOMEBODY + 1)}, "owners in that user's folder")
     check("one.snap" in found and any(name.startswith("run/") for name in found), f"{found}")
@@ -292,7 +291,7 @@ def test_files_belong_to_the_user_behind_sudo(bench):
 
 def test_files_of_other_folders_stay_with_root(bench):
     grow = bench.workload("grow", "600")
-    attach = [HERE, "attach", str(grow.pid), "-n", "1", "-i", "100ms"]
+    attach = [ALLOCSNAP, "attach", str(grow.pid), "-n", "1", "-i", "100ms"]
     bench.run([*attach, "-o", bench.path("roots")], env=behind_sudo())
     check_equal(set(owners(bench.path("roots")).values()), {(0, 0)}, "owners below a folder of root")
     for environment in (behind_sudo(0), dict(os.environ, SUDO_UID="4242"), behind_sudo("x")):
@@ -310,7 +309,7 @@ def test_links_in_a_folder_of_the_user_are_not_followed(bench):
     os.mkdir(elsewhere)
     os.makedirs(os.path.join(home, "allocsnap-data"))
     os.symlink(elsewhere, os.path.join(home, "allocsnap-data", os.uname().nodename))
-    err = bench.run([HERE, "attach", str(grow.pid), "-n", "1", "-i", "100ms"], 1, cwd=home, env=behind_sudo())[1]
+    err = bench.run([ALLOCSNAP, "attach", str(grow.pid), "-n", "1", "-i", "100ms"], 1, cwd=home, env=behind_sudo())[1]
     check("cannot make the directory" in err, err)
     check_equal(os.listdir(elsewhere), [], "what was written behind the link")
     check_equal(os.stat(elsewhere).st_uid, 0, "its owner")
@@ -323,7 +322,7 @@ def test_a_linked_data_folder_stays_with_root(bench):
     os.mkdir(elsewhere)
     os.mkdir(home)
     os.symlink(elsewhere, os.path.join(home, "allocsnap-data"))
-    bench.run([HERE, "attach", str(grow.pid), "-n", "1", "-i", "100ms"], cwd=home, env=behind_sudo())
+    bench.run([ALLOCSNAP, "attach", str(grow.pid), "-n", "1", "-i", "100ms"], cwd=home, env=behind_sudo())
     found = [os.path.join(folder, name) for folder, folders, files in os.walk(elsewhere) for name in folders + files]
     check_equal(len(found), 3, "HOST, COMM.PID and a snapshot")
     check_equal({os.stat(path).st_uid for path in found}, {0}, "their owner")
@@ -398,19 +397,19 @@ def test_snapshots_are_found_by_pid_and_name(bench):
     grow = bench.workload("grow", "600")
     folder = bench.path("work")
     os.mkdir(folder)
-    bench.run([HERE, "attach", str(grow.pid), "-n", "3", "-i", "300ms"], cwd=folder)
+    bench.run([ALLOCSNAP, "attach", str(grow.pid), "-n", "3", "-i", "300ms"], cwd=folder)
     paths = snapshots_below(folder)
     for words in (["diff", str(grow.pid)], ["diff", "grow"], ["diff", "grow@first", "latest"]):
-        out, err = bench.run([HERE, *words, "--json"], cwd=folder)
+        out, err = bench.run([ALLOCSNAP, *words, "--json"], cwd=folder)
         check_equal(json.loads(out), bench.json("diff", paths[0], paths[-1]), " ".join(words))
-    out, _ = bench.run([HERE, "stats", "grow@-2", "--json"], cwd=folder)
+    out, _ = bench.run([ALLOCSNAP, "stats", "grow@-2", "--json"], cwd=folder)
     check_equal(json.loads(out), bench.json("stats", paths[1]), "stats of the last but one")
-    listed = json.loads(bench.run([HERE, "list", "--json"], cwd=folder)[0])["processes"]
+    listed = json.loads(bench.run([ALLOCSNAP, "list", "--json"], cwd=folder)[0])["processes"]
     check_equal([(row["pid"], row["comm"], row["snapshots"], row["end"]) for row in listed],
                 [(grow.pid, "grow", 3, "running")], "list")
     traced = [bench.show(path)["traced_memory"]["current"] for path in paths]
     check_equal(listed[0]["growth_bytes"], traced[-1] - traced[0], "growth")
-    out, _ = bench.run([HERE, "diff", "grow"], cwd=folder)
+    out, _ = bench.run([ALLOCSNAP, "diff", "grow"], cwd=folder)
     check(re.search(r"^RSS .* → .*; traced heap blocks \+", out, re.M), out)
 
 

@@ -12,7 +12,7 @@ import time
 import harness
 from harness import ALLOCSNAP, PATIENCE, Failure, check, check_equal, children_of, cpu_seconds, tool
 
-PROGRAM = os.path.abspath(ALLOCSNAP)
+PROGRAM = ALLOCSNAP
 
 
 class Screen:

@@ -79,7 +79,7 @@ def test_growth_starts_anew_after_exec(bench):
     peak, recording = bench.recorded("peak", "--on-growth", "300K")
     peak.order("rise 3000000")
     settled(bench, recording)
-    peak.write(f"exec {os.path.abspath(os.path.join(WORKLOADS, 'peak'))}\n")
+    peak.write(f"exec {os.path.join(WORKLOADS, 'peak')}\n")
     peak.ready()
     check_equal(settled(bench, recording), 0, "live in the new program")
     _, done = peak.order(f"rise {STEP + BLOCK}")

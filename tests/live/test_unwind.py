@@ -155,7 +155,7 @@ TURNS = 20
 
 
 def start(bench, *libraries, command=()):
-    program = os.path.abspath(os.path.join(WORKLOADS, "unwind_code"))
+    program = os.path.join(WORKLOADS, "unwind_code")
     return bench.start([*command, program, *libraries], kind=Workload).ready()
 
 

@@ -60,7 +60,7 @@ def preload(bench, allocator):
 
 
 PROGRAMS = {"musl": "truth_musl", "own": "truth_own"}
-SHIM = os.path.abspath(os.path.join(WORKLOADS, "shim.so"))
+SHIM = os.path.join(WORKLOADS, "shim.so")
 
 
 def plain(bench, allocator):

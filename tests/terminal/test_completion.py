@@ -147,7 +147,7 @@ def test_run_completes_the_program():
 def test_installed_files_are_found():
     """`make install` puts them where both shells look, with prefix or PREFIX."""
     with tempfile.TemporaryDirectory() as root:
-        build = os.path.dirname(os.path.abspath(ALLOCSNAP))
+        build = os.path.dirname(ALLOCSNAP)
         for source, place, where in (("allocsnap", "bash-completion/completions", "prefix"),
                                      ("_allocsnap", "zsh/vendor-completions", "PREFIX")):
             makefile = subprocess.run(["make", "-n", "install", f"{where}=/usr", f"DESTDIR={root}"], cwd=build,
