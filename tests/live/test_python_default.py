@@ -177,6 +177,11 @@ def test_python_default_ends_with_exec(bench):
     program.write("go\n")
     program.ready()
     wait_for(lambda: view_of(bench, recording.snapshot())[0] == "malloc", "its heap", 60)
+    wait_for(lambda: any(probe["function"] == "malloc" and probe["domain"] != 5 for probe in bench.show(recording.snapshot())["probes"]),
+             "probes of its heap", 60)
+    answers, _ = program.order("go")
+    counters = bench.show(recording.snapshot())["counters"]
+    check(counters["allocations"] >= len(answers) > 0, f"{counters} with {len(answers)} sites")
 
 
 def test_python_default_of_leaks_top_and_retag(bench):

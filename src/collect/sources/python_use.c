@@ -458,6 +458,17 @@ static int try_python(struct collector *collector, struct target *target, uint32
 	return 0;
 }
 
+/* Where the program before the exec was a Python, its probes in the C library would stand for those of this one's heap. */
+static void drop_earlier_probes(struct collector *collector, struct target *target)
+{
+	struct probes *own = &target->probes.own;
+	const struct probe_site *site;
+
+	do
+		site = array_find(own, site, i, own->site[i].is_for_python);
+	while (site && probes_drop(own, site->object, &collector->shared.detacher));
+}
+
 static int use_python(struct collector *collector, struct target *target, struct reason *why)
 {
 	const struct python_info *info;
@@ -474,8 +485,11 @@ static int use_python(struct collector *collector, struct target *target, struct
 	err = target->python.is_used ? -ENOENT : find_cpython(collector, target, &object, &info);
 	if (!err)
 		err = try_python(collector, target, object, info, why);
-	else if (err == -ENOENT)
+	else if (err == -ENOENT) {
 		err = 0;
+		if (!target->python.is_used)
+			drop_earlier_probes(collector, target);
+	}
 	if (!err && !target->python.is_used && collector->sources->python_choice.is_default)
 		note_embedded(collector, target);
 	if (!target->python.is_used)
