@@ -226,20 +226,22 @@ static uint64_t poll_malloc_books(struct collector *collector)
 
 /* ---- a pass ---- */
 
-/* Its allocations so far are in no books: that is a gap, and it stays open. */
+/* Its allocations so far are in no books: that is a gap, and it stays open. Injected hooks do not come back after an exec. */
 static void note_no_books(struct collector *collector, struct target *target)
 {
 	struct malloc_books *state = target->heap_books.state;
+	bool is_injected = injects_heap_books(&collector->sources->injections, target->identity.pid);
+	bool may_come = !target->life.has_ended && !(is_injected && target->life.exec_cnt);
 	uint64_t now_ns = monotonic_now_ns();
 
-	if (!state || state->books || (!target->life.has_ended && now_ns - state->awaited_ns < BEGUN_NS))
+	if (!state || state->books || (may_come && now_ns - state->awaited_ns < BEGUN_NS))
 		return;
 	pausing_add_past(&target->budget.own, state->missed_ns, now_ns);
 	state->missed_ns = now_ns;
 	if (state->is_noted)
 		return;
 	state->is_noted = true;
-	if (injects_heap_books(&collector->sources->injections, target->identity.pid))
+	if (is_injected)
 		notes_add(&collector->notes, "process %d (%s): the hooks went with the program before its exec, and nothing of its heap is "
 			  "recorded any more; 'allocsnap attach --inject=exact' puts them into the new one",
 			  target->identity.pid, target->identity.comm);
