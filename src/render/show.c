@@ -194,6 +194,8 @@ static void put_python_view(struct emitter *out, const struct snapshot *snapshot
 	else if (domains && !strncmp(domains, "python", strlen("python")))
 		emit_line(out, "  Python's objects, at Python's lines%s; for the heap of the process: --domain malloc",
 			  has_kept_lines(snapshot) ? " (in memory of free lists, at the first object's line)" : "");
+	else if (why_not && !domains)
+		emit_line(out, "  nothing is recorded: %s; for the heap of the process: --domain malloc", why_not);
 	else if (why_not)
 		emit_line(out, "  the heap of the process, not Python's objects: %s", why_not);
 	else if (domains && !strcmp(machine, "x86_64") && !strncmp(slash ? slash + 1 : exe, "python", strlen("python")))

@@ -168,14 +168,17 @@ def test_python_default_of_an_attached_shell_that_becomes_python(bench):
 
 
 def test_python_default_ends_with_exec(bench):
-    """Python becomes another program, whose heap is recorded."""
+    """Python becomes another program, whose heap is recorded, unless only Python's objects were asked for."""
     need_sessions()
     known = os.path.join(harness.WORKLOADS, "known")
-    program = bench.start([PYTHON, "-Sc", f"import os, sys; sys.stdin.readline(); os.execv({known!r}, [{known!r}])"],
-                          kind=harness.Workload)
-    recording = bench.attach([program])
-    program.write("go\n")
-    program.ready()
+    program, alone = (bench.start([PYTHON, "-Sc", f"import os, sys; sys.stdin.readline(); os.execv({known!r}, [{known!r}])"],
+                                  kind=harness.Workload) for _ in range(2))
+    recording, of_objects = bench.attach([program]), bench.attach([alone], "--domain", "python")
+    for started in (program, alone):
+        started.write("go\n")
+        started.ready()
+    wait_for(lambda: "nothing is recorded: the process is no Python any more" in
+             bench.allocsnap("show", of_objects.snapshot())[0], "why there is nothing", 60)
     wait_for(lambda: view_of(bench, recording.snapshot())[0] == "malloc", "its heap", 60)
     wait_for(lambda: any(probe["function"] == "malloc" and probe["domain"] != 5 for probe in bench.show(recording.snapshot())["probes"]),
              "probes of its heap", 60)

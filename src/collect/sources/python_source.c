@@ -348,10 +348,12 @@ int describe_python(struct snapshot_builder *builder, const struct target *targe
 		[PYTHON_FRAMES_PYTHON] = "python", [PYTHON_FRAMES_MIXED] = "mixed", [PYTHON_FRAMES_NATIVE] = "native",
 	};
 	const struct target_python *python = &target->python;
+	bool is_other = !python->is_used && target->mappings.objects->domains == COLLECTOR_PYTHON;
+	const char *why_not = *python->why_not.text || !is_other ? python->why_not.text : "the process is no Python any more";
 	int err = 0;
 
-	if (*python->why_not.text)
-		err = snapshot_builder__metadata(builder, "python_not_recorded", python->why_not.text);
+	if (*why_not)
+		err = snapshot_builder__metadata(builder, "python_not_recorded", why_not);
 	if (err || !python->is_used)
 		return err;
 	err = snapshot_builder__metadata(builder, "python_frames", frames[settings->python_frames]);
