@@ -631,6 +631,7 @@ def test_exact_leaks_names_the_line_first(bench):
 
 
 def test_exact_is_refused_where_no_python_runs(bench):
+    harness.need_injection()
     program = bench.start([tool("sleep"), "1000"])
     wait_for(lambda: pathlib.Path(f"/proc/{program.pid}/wchan").read_text(encoding="utf-8") not in ("", "0"), "sleep sleeps")
     before = maps(program.pid)
