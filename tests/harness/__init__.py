@@ -85,12 +85,15 @@ def losses_of(shown, ignored=()):
 @contextlib.contextmanager
 def environment(name, value="1"):
     """Programs started inside the `with` have NAME=VALUE in their environment; with None nothing changes."""
+    before = os.environ.get(name) if name else None
     if name:
         os.environ[name] = str(value)
     try:
         yield
     finally:
-        if name:
+        if before is not None:
+            os.environ[name] = before
+        elif name:
             del os.environ[name]
 
 
