@@ -9,7 +9,7 @@ import signal
 import sys
 
 import harness
-from harness import ALLOCSNAP, Law, Process, Skip, check, check_equal, link_holder_of, losses_of, tool, wait_for
+from harness import ALLOCSNAP, NO_LINKS, Law, Process, Skip, check, check_equal, link_holder_of, losses_of, need_sessions, tool, wait_for
 import python_blocks
 from test_inject import maps
 from test_python import ENVIRONMENT, FRAMES, LIBRARIES, LINE_THAT_DROPS, LINE_THAT_KEEPS, OWN, PYTHON, PYTHONS, ROUNDS, check_nothing_lost, \
@@ -176,6 +176,7 @@ for i in range(300):
 
 def test_exact_blocks_that_libraries_report_for_code_that_has_gone(bench):
     """Each code object gets the address of the one before; books count their code objects, too."""
+    need_sessions()
     told = start(bench)
     recording = attach(bench, told)
     told.do(TRACKS + "keep(kept, 30)")
@@ -474,6 +475,7 @@ def test_exact_records_threads_that_come_and_go(bench):
 
 def test_exact_beside_a_recording_by_probes(bench):
     """Both have each block; a second set of hooks is refused."""
+    need_sessions()
     told = start(bench)
     probes = bench.attach([told], "--domain", "python")
     recording = attach(bench, told)
@@ -490,10 +492,11 @@ def test_exact_beside_a_recording_by_probes(bench):
     probes.end(signal.SIGINT)
 
 
-FORGES = """
+THREAD_KIB = int(re.search(r"BOOKS_THREAD_BYTES \(UINT64_C\((\d+)\) << 10\)", (TOLD.parents[2] / "src/exact/books.h").read_text())[1])
+FORGES = f"""
 import ctypes, re
 books = next(line for line in open("/proc/self/maps") if "allocsnap-books" in line)
-slot = int(books.split("-")[0], 16) + 8192 + 4000 * (208 << 10)
+slot = int(books.split("-")[0], 16) + 8192 + 4000 * ({THREAD_KIB} << 10)
 def put(tid, inside):
     ctypes.c_uint64.from_address(slot + 8).value = inside
     ctypes.c_uint32.from_address(slot).value = tid
