@@ -458,7 +458,7 @@ static int try_python(struct collector *collector, struct target *target, uint32
 	return 0;
 }
 
-/* Where the program before the exec was a Python, its probes in the C library would stand for those of this one's heap. */
+/* A Python's probes in the C library would stand for those of the heap of the program after its exec. */
 static void drop_earlier_probes(struct collector *collector, struct target *target)
 {
 	struct probes *own = &target->probes.own;
