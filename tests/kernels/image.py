@@ -18,18 +18,18 @@ PROGRAMS = ("mount", "umount", "ip", "sqlite3", "jq", "git", "redis-server", "re
 # libgcc_s is opened when a thread ends, libcurl when it is needed.
 OTHERS = ("/bin/sh", "/usr/share/gdb", "/lib/terminfo", "/usr/lib/locale/C.utf8", "/usr/bin/python3", "/usr/lib/python3.*",
           "/usr/lib/python3/dist-packages/prometheus_client", "/lib/*-linux-gnu/libgcc_s.so.1",
-          *(f"/usr/lib/*-linux-gnu/lib{name}.so.*" for name in ("jemalloc", "tcmalloc_minimal", "mimalloc", "curl")),
+          *(f"/usr/lib/*-linux-gnu/lib{name}.so.*" for name in ("asan", "jemalloc", "tcmalloc_minimal", "mimalloc", "curl", "python3.*")),
           "/etc/passwd", "/etc/group", "/etc/services", "/etc/ld.so.cache", "/etc/ld.so.conf")
 # Debug files of these are there, too, if the system has them: they name what is static in the C library.
 NAMED = "/lib/*-linux-gnu/libc.so.6", "/lib*/ld-linux-*.so.*"
-# Tests build C programs with these.
-COMPILER = ("/usr/bin/gcc", "/usr/bin/*-linux-gnu-gcc", "/usr/bin/musl-gcc", "/usr/bin/as", "/usr/bin/ld", "/usr/include",
+# Tests build C and C++ programs with these.
+COMPILER = ("/usr/bin/g[c+][c+]", "/usr/bin/*-linux-gnu-g[c+][c+]", "/usr/bin/musl-gcc", "/usr/bin/as", "/usr/bin/ld", "/usr/include",
             "/usr/lib/*-linux-musl", "/lib/ld-musl-*", "/usr/lib/*-linux-gnu/*crt*.o",
             *(f"/usr/lib/gcc/*/*/{name}" for name in
-              ("cc1", "collect2", "lto-wrapper", "liblto_plugin.so", "include", "*.o", "libgcc*", "libstdc++.*")),
+              ("cc1", "cc1plus", "collect2", "lto-wrapper", "liblto_plugin.so", "include", "*.o", "libgcc*", "libstdc++.*")),
             *(f"/usr/lib/*-linux-gnu/lib{name}.{kind}" for kind in ("a", "so") for name in
               ("c", "c_nonshared", "m", "m-*", "mvec", "pthread", "dl", "jemalloc", "jemalloc_pic", "tcmalloc_minimal", "mimalloc")))
-LEFT_OUT = re.compile(r"test|idlelib|ensurepip|lib2to3|config-3.*|c\+\+|clang.*|llvm.*|node|unicode")  # of Python and of headers
+LEFT_OUT = re.compile(r"test|idlelib|ensurepip|lib2to3|config-3.*|clang.*|llvm.*|node|unicode")  # of Python and of headers
 TREE = (*(f"tests/{name}" for name in ("harness", "live", "workloads", "ledger", "inject", "placement", "report")), "include", "src", "scripts",
         "README.md", "VERSION")
 FOLDERS_OF_PROGRAMS = "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"
