@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/prctl.h>
 
 #include "workload.h"
 
@@ -158,6 +159,7 @@ int main(int argc, char **argv)
 	worker_nr = argc > 1 ? atoi(argv[1]) : 1;
 	if (worker_nr < 1 || worker_nr > THREADS_MOST)
 		return 1;
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* the kernel's thread for huge pages adds to idle memory while it is read */
 	pthread_barrier_init(&begin, NULL, worker_nr + 1);
 	pthread_barrier_init(&end, NULL, worker_nr + 1);
 	for (int i = 0; i < worker_nr; i++)
