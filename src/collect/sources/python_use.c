@@ -458,7 +458,7 @@ static int try_python(struct collector *collector, struct target *target, uint32
 	return 0;
 }
 
-/* A Python's probes in the C library would stand for those of the heap of the program after its exec. */
+/* After the exec of another program, a Python's probes in the C library would stand where its heap needs probes. */
 static void drop_earlier_probes(struct collector *collector, struct target *target)
 {
 	struct probes *own = &target->probes.own;
