@@ -370,6 +370,8 @@ def test_go_rows_of_record(bench):
         heap.order("collect")
         wait_for(lambda path=folder: has_leak(bench, path), "the leak in a snapshot")
         recorder.end()
+        said = recorder.stderr()
+        check("is off" not in said and "makes no sense" not in said, f"while its runtime begins: {said!r}")
 
 
 @harness.rows({"prometheus": (["prometheus", "--config.file={}/empty.yml", "--storage.tsdb.path={}/data", "--web.listen-address=127.0.0.1:{}"],),

@@ -356,6 +356,14 @@ static int note_births(struct target *target, uint64_t since_ns)
 
 /* ---- reading ---- */
 
+/* So long its runtime may not have begun: MemProfileRate is still 0, and other words may look like the first sample. */
+#define BEGUN_NS (10 * SECOND_NS)
+
+static bool has_just_begun(const struct target *target)
+{
+	return monotonic_now_ns() - (target->life.execed_ns ?: process_began_ns(target)) < BEGUN_NS;
+}
+
 /* Samples from before a program has set it to 0 are of Go's own rate, or of the last one that was read. */
 static void read_rate(struct collector *collector, struct target *target)
 {
@@ -364,6 +372,8 @@ static void read_rate(struct collector *collector, struct target *target)
 	uint64_t rate;
 
 	if (!heap->program.rate || target__read_memory(target, heap->program.rate + heap->bias, &rate, sizeof(rate)) || rate > RATE_MOST)
+		return;
+	if (!rate && !heap->profile.bucket_nr && has_just_begun(target))
 		return;
 	heap->is_off = !rate;
 	heap->rate = rate ?: heap->rate;
@@ -406,8 +416,9 @@ static int read_go_profile(struct collector *collector, struct target *target)
 		*heap->why_not = '\0';
 	} else if (err == -EPROTO && !target__is_ending(target)) {
 		if (!heap->read_nr)
-			heap->mbuckets = 0; /* before the first sample another word may look like it for a moment */
-		note_unread(collector, target, &why);
+			heap->mbuckets = 0;
+		if (heap->read_nr || !has_just_begun(target))
+			note_unread(collector, target, &why);
 	}
 	heap->took_ns = monotonic_now_ns() - now_ns;
 	heap->look_ns = monotonic_now_ns() + LOOK_NS;
