@@ -77,7 +77,7 @@ void pace_has_read(struct pace *pace, uint64_t now_ns, uint64_t line_nr)
 #define PERF_RECORD_BYTES_MAX (UINT16_MAX + 1) /* a record's size has 16 bits */
 
 struct perf_ring {
-	int fd; /* readable when the ring is half full */
+	int fd; /* readable when WAKE_BYTES wait in the ring */
 	struct perf_event_mmap_page *page; /* its header says how far it is written and read; the records follow */
 };
 
@@ -85,6 +85,7 @@ struct perf_ring {
 struct perf_rings {
 	struct perf_ring *ring;
 	size_t ring_nr, ring_alloc;
+	size_t bytes; /* of each, without its header */
 	char *record; /* the record that is being read */
 };
 
@@ -94,11 +95,27 @@ struct perf_rings {
  */
 typedef int (*perf_record_fn)(void *what, const struct perf_event_header *record);
 
-#define RING_BYTES (128u << 10)
+/*
+ * A program may make mappings faster than a busy machine lets them be read. The most is what any user may have of each
+ * processor, with a header (perf_event_mlock_kb).
+ */
+#define RING_BYTES_LEAST (128u << 10)
+#define RING_BYTES_MOST (512u << 10)
+#define RINGS_BYTES_MOST (16u << 20)
+#define WAKE_BYTES (64u << 10)
 
 static size_t page_bytes(void)
 {
 	return sysconf(_SC_PAGESIZE);
+}
+
+static void close_rings(struct perf_rings *rings)
+{
+	for (size_t i = 0; i < rings->ring_nr; i++) {
+		munmap(rings->ring[i].page, page_bytes() + rings->bytes);
+		close(rings->ring[i].fd);
+	}
+	rings->ring_nr = 0;
 }
 
 static int add_ring(struct perf_rings *rings, struct perf_event_attr *attr, int cpu)
@@ -110,14 +127,25 @@ static int add_ring(struct perf_rings *rings, struct perf_event_attr *attr, int 
 
 	if (ring.fd < 0)
 		return errno == ENODEV ? 0 : -errno; /* the processor is offline */
-	ring.page = mmap(NULL, page_bytes() + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+	ring.page = mmap(NULL, page_bytes() + rings->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 			 ring.fd, 0);
 	err = ring.page == MAP_FAILED ? -errno : array_push(rings, ring, ring);
 	if (!err)
 		return 0;
 	if (ring.page != MAP_FAILED)
-		munmap(ring.page, page_bytes() + RING_BYTES);
+		munmap(ring.page, page_bytes() + rings->bytes);
 	close(ring.fd);
+	return err;
+}
+
+static int add_rings(struct perf_rings *rings, struct perf_event_attr *attr, size_t bytes)
+{
+	int err = 0;
+
+	close_rings(rings);
+	rings->bytes = bytes;
+	for (int cpu = 0; cpu < get_nprocs_conf() && !err; cpu++)
+		err = add_ring(rings, attr, cpu);
 	return err;
 }
 
@@ -127,33 +155,30 @@ static int add_ring(struct perf_rings *rings, struct perf_event_attr *attr, int 
  */
 static int perf_rings_open(struct perf_rings *rings, struct perf_event_attr *attr)
 {
-	int err = 0;
+	bool has_many = (size_t)get_nprocs_conf() > RINGS_BYTES_MOST / RING_BYTES_MOST;
+	int err;
 
 	attr->watermark = 1;
-	attr->wakeup_watermark = RING_BYTES / 2;
+	attr->wakeup_watermark = WAKE_BYTES;
 	rings->record = malloc(PERF_RECORD_BYTES_MAX);
 	if (!rings->record)
 		return -ENOMEM;
-	for (int cpu = 0; cpu < get_nprocs_conf() && !err; cpu++)
-		err = add_ring(rings, attr, cpu);
-	return err;
+	err = add_rings(rings, attr, has_many ? RING_BYTES_LEAST : RING_BYTES_MOST);
+	return err == -EPERM && !has_many ? add_rings(rings, attr, RING_BYTES_LEAST) : err;
 }
 
 static void perf_rings_close(struct perf_rings *rings)
 {
-	for (size_t i = 0; i < rings->ring_nr; i++) {
-		munmap(rings->ring[i].page, page_bytes() + RING_BYTES);
-		close(rings->ring[i].fd);
-	}
+	close_rings(rings);
 	free(rings->ring);
 	free(rings->record);
 	memset(rings, 0, sizeof(*rings));
 }
 
 /* A record may wrap around to the start of the ring. */
-static void copy_out(const char *data, uint64_t tail, void *to, size_t bytes)
+static void copy_out(const char *data, size_t ring_bytes, uint64_t tail, void *to, size_t bytes)
 {
-	size_t at = tail % RING_BYTES, first = RING_BYTES - at;
+	size_t at = tail % ring_bytes, first = ring_bytes - at;
 
 	if (first > bytes)
 		first = bytes;
@@ -171,8 +196,8 @@ static int read_ring(struct perf_rings *rings, const struct perf_ring *ring, per
 	int err = 0;
 
 	while (tail < head && !err) {
-		copy_out(data, tail, rings->record, sizeof(*record));
-		copy_out(data, tail, rings->record, record->size);
+		copy_out(data, rings->bytes, tail, rings->record, sizeof(*record));
+		copy_out(data, rings->bytes, tail, rings->record, record->size);
 		err = fn(what, record);
 		if (!err)
 			tail += record->size;
