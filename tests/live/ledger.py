@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from harness import (ALLOCSNAP, NEVER, OURS, UNWINDING, Law, Process, Workload, check, check_equal, check_status,
+from harness import (ALLOCSNAP, NEVER, NO_LINKS, OURS, UNWINDING, Law, Process, Workload, check, check_equal, check_status,
                      children_of, losses_of, need_injection)
 
 FOLDER = os.path.abspath(os.environ.get("LEDGER_FOLDER", ".output/ledger"))
@@ -18,6 +18,8 @@ THREAD_CACHE_MAX = 64 * 7 + 1
 # These losses concern stacks and names only; the totals stay exact.
 NAMES = UNWINDING | {"tracebacks_limited", "frames_unmapped", "mappings_replaced",
                      "objects_unreadable", "unwind_tables_missing"}
+if NO_LINKS:  # then functions of mimalloc that are seldom called are not probed
+    NAMES |= {"functions_unprobed"}
 
 
 def environment_of(bench, **others):

@@ -108,6 +108,7 @@ def test_python_domain_is_refused_where_it_cannot_be(bench):
 
 
 def test_python_domain_of_another_program_is_refused(bench):
+    need_sessions()
     target = bench.start(["/bin/sleep", "1000"])
     errors = bench.allocsnap("attach", str(target.pid), "--domain", "python", status=1)[1]
     check("has none of the chosen domains" in errors, errors)

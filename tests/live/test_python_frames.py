@@ -11,7 +11,7 @@ import signal
 import python_blocks
 import pythons
 import harness
-from harness import check, check_equal, losses_of, tool
+from harness import check, check_equal, losses_of, need_sessions, tool
 from test_python import OWN, start
 from test_unwind import needs_tables
 
@@ -216,6 +216,7 @@ def test_python_frames_are_refused_where_they_cannot_be(bench):
 def test_python_frames_that_cannot_be_say_what_can(bench):
     """A C program has none; children, and a sampler in the process, are not recorded so, and nothing refused is advised."""
     needs_tables()
+    need_sessions()
     program, mine = str(bench.workload("grow").pid), str(os.getpid())
     for status, pid, text, *options in (
             (1, program, "--frames stands for the domain python", "--frames", "mixed"),

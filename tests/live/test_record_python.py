@@ -9,7 +9,7 @@ import time
 
 import harness
 import pythons
-from harness import ALLOCSNAP, NO_SESSIONS, Skip, changed_places, check, check_equal, check_unchanged, losses_of, tool, wait_for
+from harness import ALLOCSNAP, Skip, changed_places, check, check_equal, check_unchanged, losses_of, need_sessions, tool, wait_for
 from test_python import ENVIRONMENT, FRAMES, PYTHON, TARGET, Target, examples, traces_of_work
 from test_record import World, check_held
 
@@ -23,8 +23,7 @@ class Pythons(World):
     """Programs that are links to one file, so that they differ by name only."""
 
     def __init__(self, bench):
-        if NO_SESSIONS:
-            raise Skip("the domain python needs uprobe sessions")
+        need_sessions()
         if not os.path.exists(PYTHON):
             raise Skip(f"there is no {PYTHON}")
         super().__init__(bench)
@@ -262,6 +261,7 @@ while True:
 
 def test_record_python_says_nothing_of_programs_that_it_becomes(bench):
     """A child that is Python for some milliseconds only: its next program has no note about Python's objects."""
+    need_sessions()
     parent = bench.start([tool("python3"), "-c", CHILDREN])
     parent.line()
     comm = pathlib.Path(f"/proc/{parent.pid}/comm").read_text(encoding="utf-8").strip()

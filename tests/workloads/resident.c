@@ -10,6 +10,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "workload.h"
@@ -104,6 +105,7 @@ int main(void)
 {
 	const char *command;
 
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* a huge page has more than what was touched */
 	keep_touched(OLDER_BLOCKS);
 	ready();
 	while (strcmp(command = next_command(), "quit"))
