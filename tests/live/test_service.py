@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Recording as a service does it: few privileges, fewer when all is loaded; and its messages."""
-import contextlib
 import json
 import os
 import pathlib
@@ -98,23 +97,11 @@ def test_service_run_drops_its_own_capabilities(bench):
 
 # ---- with few from the start ---------------------------------------------------------------------
 
-def sandbox_status(recording):
-    """The recorder may be about to start another reader in place of the one that it had."""
-    found = []
-
-    def is_found():
-        with contextlib.suppress(FileNotFoundError):
-            found.extend(status(pid) for pid in [reader_of(recording)] if pid)
-        return found
-    wait_for(is_found, "there is a reader")
-    return found[0]
-
-
 def test_service_as_a_user_records_a_process_of_root(bench):
     known = bench.workload("known")
     recording = attach_as(bench, [known], RECORDING)
     check_equal(status(recording.pid)["Uid"], SOMEBODY, "user of the recorder")
-    check_equal(sandbox_status(recording)["Uid"], SOMEBODY, "user of the sandbox")
+    check_equal(status(reader_of(recording))["Uid"], SOMEBODY, "user of the sandbox")
     all_have_given_up(recording, [name for name in LEFT if name in RECORDING])
     holder = link_holder_of(recording.pid)
     locks = pathlib.Path("/proc/locks").read_text().splitlines()
@@ -135,7 +122,7 @@ def test_service_as_root_with_few_capabilities_records(bench):
     """In a container the sandbox cannot become user "nobody", but has no capability either."""
     known = somebodys_known(bench, SOMEBODY + 1)
     recording = attach_as(bench, [known], RECORDING, uid=0)
-    reader = sandbox_status(recording)
+    reader = status(reader_of(recording))
     check_equal((reader["Uid"], reader["CapPrm"], reader["CapEff"]), (0, 0, 0), "user of the sandbox")
     all_have_given_up(recording, [name for name in LEFT if name in RECORDING])
     check_answers(bench, known, recording)
