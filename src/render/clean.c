@@ -137,17 +137,6 @@ int put_line(FILE *out, const char *fmt, ...)
 	return err;
 }
 
-int put_toned_line(FILE *out, enum tone tone, const char *fmt, ...)
-{
-	va_list args;
-	int err;
-
-	va_start(args, fmt);
-	err = put_line_of(out, tone, fmt, args);
-	va_end(args);
-	return err;
-}
-
 /* ---- rows that fit ---- */
 
 #define HEAD_LEAST 24 /* columns of a head that a long tail leaves; in a narrow terminal half of it */

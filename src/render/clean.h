@@ -23,7 +23,6 @@ __attribute__((format(printf, 1, 0))) char *clean_vformat(const char *fmt, va_li
 __attribute__((format(printf, 2, 3))) int put_line(FILE *out, const char *fmt, ...);
 
 /* The same in a tone (base/terminal.h). */
-__attribute__((format(printf, 3, 4))) int put_toned_line(FILE *out, enum tone tone, const char *fmt, ...);
 __attribute__((format(printf, 3, 0))) int put_line_of(FILE *out, enum tone tone, const char *fmt, va_list args);
 
 /*

@@ -52,7 +52,7 @@ void emit_err(struct emitter *out, int err);
 /* Whether text is wanted. A function with a result: if (emits_text(out)) emit_err(out, put_row(out->file, …)); */
 bool emits_text(const struct emitter *out);
 
-/* As put_line() and put_toned_line(). */
+/* As put_line(). */
 __attribute__((format(printf, 2, 3))) void emit_line(struct emitter *out, const char *fmt, ...);
 __attribute__((format(printf, 3, 4))) void emit_toned_line(struct emitter *out, enum tone tone, const char *fmt, ...);
 

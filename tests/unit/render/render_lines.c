@@ -97,6 +97,17 @@ Test(render_lines, of_words_are_broken_once)
 	}
 }
 
+static int put_in_tone(FILE *out, enum tone tone, const char *fmt, ...)
+{
+	va_list args;
+	int err;
+
+	va_start(args, fmt);
+	err = put_line_of(out, tone, fmt, args);
+	va_end(args);
+	return err;
+}
+
 Test(render_lines, are_whole_elsewhere)
 {
 	char *text = NULL;
@@ -104,7 +115,7 @@ Test(render_lines, are_whole_elsewhere)
 	FILE *out = open_memstream(&text, &len);
 
 	cr_expect_eq(put_line(out, "%0100d and more words", 1), 0);
-	cr_expect_eq(put_toned_line(out, TONE_HEAD, "total"), 0);
+	cr_expect_eq(put_in_tone(out, TONE_HEAD, "total"), 0);
 	cr_assert(!fclose(out));
 	cr_expect_eq(strlen(text), 100 + strlen(" and more words\ntotal\n"));
 	cr_expect_null(strchr(text, '\033'));
@@ -117,11 +128,11 @@ Test(render_lines, have_tones_on_a_terminal)
 	FILE *screen = open_screen(40, &master);
 
 	set_colours("");
-	cr_expect_eq(put_toned_line(screen, TONE_HEAD, "total\033[2J"), 0);
+	cr_expect_eq(put_in_tone(screen, TONE_HEAD, "total\033[2J"), 0);
 	expect_screen(screen, master, "\033[1mtotal\\x1b[2J\033[0m\n");
 	cr_expect_eq(put_toned_row(screen, 40, strdup("a.c:1: +5 B"), 6, ROW_PATH, TONE_GROWTH), 0);
 	expect_screen(screen, master, "a.c:1:\033[33m +5 B\033[0m\n");
 	set_colours("1");
-	cr_expect_eq(put_toned_line(screen, TONE_HEAD, "total"), 0);
+	cr_expect_eq(put_in_tone(screen, TONE_HEAD, "total"), 0);
 	expect_screen(screen, master, "total\n");
 }
