@@ -69,7 +69,8 @@ static bool is_word_at(const char *first, const char *at, const char *word)
 	return (at == first || !is_name_char(at[-1])) && starts_with_text(at, word) && !is_name_char(at[len]);
 }
 
-const char *function_name_skip_group(const char *at)
+/* The end of the group that begins at `at` with one of < ( [ {, or the end of the text. */
+static const char *function_name_skip_group(const char *at)
 {
 	const char *first = at;
 	size_t depth = 0;

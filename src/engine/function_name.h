@@ -40,7 +40,4 @@ bool function_name_matches(const char *pattern, const char *name, char *scratch)
 /* Whether two names have the same base. False if there is no memory. */
 bool function_names_share_base(const char *a, const char *b);
 
-/* The end of the group that begins at `at` with one of < ( [ {, or the end of the text. */
-const char *function_name_skip_group(const char *at);
-
 #endif

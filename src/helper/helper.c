@@ -34,7 +34,11 @@ static int keep_only(int fd)
 	return syscall(SYS_close_range, CHILD_FD + 1, ~0u, 0) ? -errno : 0;
 }
 
-void child_ignore_signals(void)
+/*
+ * Ignores the signals that a terminal or a service manager sends to the whole group: the parent handles them. Other
+ * signals get their default action. No signal is blocked afterwards.
+ */
+static void child_ignore_signals(void)
 {
 	static const int ignored[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2 };
 	sigset_t none;
@@ -59,7 +63,8 @@ bool child_has_order(int recorder)
 	return ready > 0 && !fds[1].revents;
 }
 
-void child_show_as(const char *text)
+/* Changes the command line that ps shows. The text is cut to the room of the parent's. */
+static void child_show_as(const char *text)
 {
 	unsigned long long start = 0, end = 0;
 	char stat[2048];

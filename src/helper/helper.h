@@ -80,13 +80,4 @@ void patience_lose(struct patience *patience, unsigned int failed_most);
  */
 bool child_has_order(int recorder);
 
-/*
- * Ignores the signals that a terminal or a service manager sends to the whole group: the parent handles them. Other
- * signals get their default action. No signal is blocked afterwards.
- */
-void child_ignore_signals(void);
-
-/* Changes the command line that ps shows. The text is cut to the room of the parent's. */
-void child_show_as(const char *text);
-
 #endif

@@ -22,7 +22,8 @@
 
 /* ---- file system ---- */
 
-enum file_system_kind file_system_kind(const struct file_system *of)
+/* A file system that the table does not name, and that has no disk, is remote. */
+static enum file_system_kind file_system_kind(const struct file_system *of)
 {
 	/* A process reads the disk of fuseblk. ZFS manages its disks itself. */
 	static const struct {

@@ -38,9 +38,6 @@ enum file_system_kind {
  */
 typedef int (*file_system_fn)(int program_fd, struct file_system *asked);
 
-/* A file system that the table does not name, and that has no disk, is remote. */
-enum file_system_kind file_system_kind(const struct file_system *of);
-
 #define OPEN_COPY_MAX (64ull << 20) /* a larger file is not copied */
 
 struct opened_file {

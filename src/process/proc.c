@@ -112,7 +112,11 @@ static void drop_ending(char *text, const char *ending)
 		text[len - ending_len] = '\0';
 }
 
-char *proc_cgroup(pid_t pid)
+/*
+ * The path in the unified cgroup hierarchy, as the kernel shows it to us (see base/cgroup_path.h); "" if the process has no path
+ * there. NULL is ENOMEM.
+ */
+static char *proc_cgroup(pid_t pid)
 {
 	char *text = proc_text(pid, "cgroup"), *rest = text, *line, *path = NULL;
 

@@ -27,12 +27,6 @@ FILE *proc_open(pid_t pid, const char *name);
 /* The text of proc_read() without its last newline; "" if the file can't be read. NULL is ENOMEM. */
 char *proc_text(pid_t pid, const char *name);
 
-/*
- * The path in the unified cgroup hierarchy, as the kernel shows it to us (see base/cgroup_path.h); "" if the process has no path
- * there. NULL is ENOMEM.
- */
-char *proc_cgroup(pid_t pid);
-
 /* The target of the symbolic link /proc/PID/NAME; "" if it can't be read. NULL is ENOMEM. */
 char *proc_link(pid_t pid, const char *name);
 

@@ -64,12 +64,14 @@ static void add_size(uint64_t *sum, uint64_t size)
 		*sum = UINT64_MAX;
 }
 
-double trace_bytes_beyond(const struct snapshot_tables *tables, uint64_t at)
+/* Returns the bytes that trace number `at` stands for in addition to its own. */
+static double trace_bytes_beyond(const struct snapshot_tables *tables, uint64_t at)
 {
 	return tables->trace_weight ? tables->trace_size[at] * (tables->trace_weight[at] - 1) : 0;
 }
 
-uint64_t add_bytes_beyond(uint64_t samples, double beyond)
+/* Returns the samples' bytes plus those that they stand for in addition; at most UINT64_MAX. */
+static uint64_t add_bytes_beyond(uint64_t samples, double beyond)
 {
 	uint64_t sum = samples;
 

@@ -31,12 +31,6 @@ struct snapshot_facts {
 
 struct snapshot_facts snapshot_facts(const struct snapshot *snapshot);
 
-/* Returns the bytes that trace number `at` stands for in addition to its own. */
-double trace_bytes_beyond(const struct snapshot_tables *tables, uint64_t at);
-
-/* Returns the samples' bytes plus those that they stand for in addition; at most UINT64_MAX. */
-uint64_t add_bytes_beyond(uint64_t samples, double beyond);
-
 /* Returns the time from the recording's start to the snapshot, gaps included; 0: not known. */
 uint64_t snapshot_recorded_ns(const struct snapshot *snapshot);
 

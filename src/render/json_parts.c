@@ -262,7 +262,7 @@ const char *age_text(char text[AGE_TEXT_MAX], uint64_t ns)
 	return text;
 }
 
-const char *cohort_text(char text[COHORT_TEXT_MAX], const struct report_cohort *cohort)
+static const char *cohort_text(char text[COHORT_TEXT_MAX], const struct report_cohort *cohort)
 {
 	char age[AGE_TEXT_MAX];
 

@@ -81,7 +81,6 @@ const char *age_text(char text[AGE_TEXT_MAX], uint64_t ns);
 
 /* "2495 snapshots of 2495 processes on 499 hosts, the oldest 18 s older than the newest" */
 #define COHORT_TEXT_MAX 192
-const char *cohort_text(char text[COHORT_TEXT_MAX], const struct report_cohort *cohort);
 
 /* A line for each cohort. Only text. */
 void put_cohorts(struct emitter *out, const struct report *report);

@@ -134,7 +134,8 @@ static void update_rows(struct top_model *model, const char *identity)
 		model->row_cursor.selected = model->shown_nr ? model->shown_nr - 1 : 0;
 }
 
-void top_model_update(struct top_model *model)
+/* Sorts and filters the rows anew. */
+static void top_model_update(struct top_model *model)
 {
 	const struct top_row *row = top_model_row(model);
 

@@ -103,9 +103,6 @@ enum top_action top_model_press(struct top_model *model, int key);
  */
 int top_model_set_answer(struct top_model *model, struct top_answer *answer);
 
-/* Sorts and filters the rows anew. */
-void top_model_update(struct top_model *model);
-
 /* Sorts the processes, by live bytes, and keeps the selected one selected. */
 void top_model_sort_processes(struct top_model *model);
 

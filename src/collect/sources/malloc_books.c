@@ -53,7 +53,8 @@ static int begin_malloc_books(struct target *target)
 	return state ? 0 : -ENOMEM;
 }
 
-void malloc_books_free(struct malloc_books *state)
+/* Frees the state of a process; NULL is allowed. */
+static void malloc_books_free(struct malloc_books *state)
 {
 	if (!state)
 		return;

@@ -11,7 +11,4 @@
 
 struct malloc_books;
 
-/* Frees the state of a process; NULL is allowed. */
-void malloc_books_free(struct malloc_books *state);
-
 #endif

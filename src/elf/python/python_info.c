@@ -134,7 +134,8 @@ static int add_pool_sites(struct python_search *search)
 	return err || !code_end || search->asked->pools == PYTHON_TRACKED_ONLY ? err : python_find_growth(search);
 }
 
-int python_find_sites(struct python_search *search)
+/* Places. 0, -ENOMEM, or -E2BIG: there are too many. */
+static int python_find_sites(struct python_search *search)
 {
 	struct python_info *info = search->info;
 	uint32_t kept = 0;

@@ -53,9 +53,6 @@ bool python_find_tables(struct python_search *search);
 /* pymalloc's variables (python_table.c). They stay unknown if the code is not as it should be. */
 void python_find_pools(struct python_search *search);
 
-/* Places (python_info.c). 0, -ENOMEM, or -E2BIG: there are too many. */
-int python_find_sites(struct python_search *search);
-
 /* Whether calls of a domain are to be seen: not those for blocks in pools, if the pools are seen. */
 bool python_wants_call(const struct python_search *search, enum python_domain domain);
 

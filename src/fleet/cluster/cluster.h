@@ -75,7 +75,4 @@ int cluster__ask(struct cluster *cluster, const struct cluster_query *query, str
 int cluster__ask_number(struct cluster *cluster, const char *sql, const struct cluster_table *numbers, int64_t *number,
 			struct reason *why);
 
-/* Rows go to the table of the same name. */
-struct row_sink *cluster__sink(struct cluster *cluster);
-
 #endif

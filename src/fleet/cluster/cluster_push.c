@@ -132,7 +132,8 @@ static int insert_into_cluster(struct row_sink *sink, const struct row_batch *ba
 	return err;
 }
 
-struct row_sink *cluster__sink(struct cluster *cluster)
+/* Rows go to the table of the same name. */
+static struct row_sink *cluster__sink(struct cluster *cluster)
 {
 	cluster->sink.insert = insert_into_cluster;
 	return &cluster->sink;
