@@ -31,6 +31,7 @@
  *	unwind_slabs     number                array of words        * 512            loader          probes
  *	unwind_places    place_key             struct unwind_place   64 Ki            probes, loader  probes
  *	unwind_cache     hash of pc            struct unwind_cached  64 Ki            probes          probes
+ *	known_walks      hash of registers     struct known_walk     1 Ki             probes          probes
  *
  * When a map is full:
  *
@@ -48,7 +49,7 @@
  *	doorbell        nothing is lost: it only wakes the loader, which reads `processes`
  *	python_codes, python_code_records  frames of the code object have no name (python_codes_missing)
  *	unwind_objects, unwind_slabs  the file has no table (unwind_tables_missing)
- *	unwind_places, unwind_cache, python_code_cache   old entries are replaced
+ *	unwind_places, unwind_cache, known_walks, python_code_cache   old entries are replaced
  *	python_code_marks   never full: several addresses may share a bit
  *
  * blocks and tracebacks are not preallocated. The memory of blocks follows the number of live blocks. The loader
@@ -120,6 +121,18 @@ struct python_code_cached {
 	__u64 known; /* id << 32 | first_traceable */
 };
 
+#define READS_MAX 128 /* a power of two */
+#define KNOWN_WALKS_SHIFT 10
+
+/* A walk that has ended (unwind/known_walks.bpf.h). CPUs share them as the entries of the rule cache. */
+struct known_walk {
+	__u64 key;	 /* of where it begins */
+	__u64 check;	 /* the sum of what it depends on ^ traceback */
+	__u64 traceback; /* key in the map of tracebacks */
+	__u64 nr;
+	__u16 place[READS_MAX]; /* the n-th word from the stack pointer on where it begins; 0: the frame pointer there */
+};
+
 /* Scratch memory for a stack walk. */
 struct walk {
 	struct traceback traceback;
@@ -131,12 +144,17 @@ struct walk {
 	struct unwind_place place; /* the mapping found last; here because the stack of a call chain is small */
 	__u64 may_guess;  /* the file will never have a table */
 	__u64 guessed;	  /* why a frame pointer was used to find the frame (enum unwind_end), or 0 */
+	__u64 was_guessed, was_exact; /* of the frame before the step; here as walk_one() has little stack */
 	__u64 is_junk;	  /* the address found is not in code */
 	struct python_run run; /* of a traceback with frames of both */
 	struct python_window frames; /* of Python code, in window */
 	__u64 thread_state; /* CPython's of the thread at this place; 0: not read yet; STATE_NONE */
 	__u64 has_gil; /* the call there is one for which a thread holds the GIL */
 	struct python_code_cached met[1 << PYTHON_MET_SHIFT]; /* code objects that the thread has met */
+	__u64 begin_sp;
+	struct known_walk reads; /* of this walk */
+	__u64 depends_on_more;	 /* than these */
+	__u64 fp_from; /* the word that the frame pointer comes from, until a rule uses it; then 0 */
 	__u64 word;	    /* the word read last */
 	__u64 window_start; /* the stack address of window[0] */
 	__u64 window_words; /* valid words in window */
@@ -308,5 +326,6 @@ struct {
 
 BPF_MAP(unwind_places, LRU_HASH, 0, 65536, struct place_key, struct unwind_place);
 BPF_MAP(unwind_cache, ARRAY, 0, UNWIND_CACHE_ENTRIES, __u32, struct unwind_cached);
+BPF_MAP(known_walks, ARRAY, 0, 1 << KNOWN_WALKS_SHIFT, __u32, struct known_walk);
 
 #endif

@@ -37,22 +37,28 @@ static __always_inline void count_traceback(struct process *process)
  * Takes the current stack, the interpreter's, or both. is_python: for a block of CPython. It is a constant wherever
  * this is inlined, so that only Python's programs have the code for it.
  */
-static __always_inline void traceback_fill(const struct caller *caller, struct process *process, struct walk *walk,
-					   bool is_python)
+static __always_inline void traceback_fill(struct process *process, struct walk *walk, bool is_python)
 {
-	if (is_python && settings.python_frames == PYTHON_FRAMES_PYTHON) {
+	if (is_python && settings.python_frames == PYTHON_FRAMES_PYTHON)
 		python_traceback_take(walk, process);
-		return;
-	}
-	walk->image = process->image;
-	walk->salt = mix(mix(settings.hash_seed ^ process->image) ^
-			 (process->code_cnt + code_generation));
-	if (is_python && settings.python_frames == PYTHON_FRAMES_MIXED) {
-		walk->frame = caller_frame(caller);
+	else if (is_python && settings.python_frames == PYTHON_FRAMES_MIXED)
 		mixed_traceback_take(walk, process);
-		return;
-	}
-	traceback_take(walk, caller);
+	else
+		traceback_take(walk);
+}
+
+/* Whether only the words that walk->reads has decide the traceback. */
+static __always_inline bool is_decided_by_reads(bool is_python)
+{
+	return settings.unwinder != UNWINDER_FP && !(is_python && settings.python_frames != PYTHON_FRAMES_NATIVE);
+}
+
+static __always_inline void walk_begin(struct walk *walk, const struct caller *caller, const struct process *process)
+{
+	walk->image = process->image;
+	walk->salt = mix(mix(settings.hash_seed ^ process->image) ^ (process->code_cnt + code_generation));
+	walk->frame = caller_frame(caller);
+	walk_reads_begin(walk);
 }
 
 /* Puts the current stack into the map of tracebacks. Returns it and its key; NULL and 0 if it does not fit. */
@@ -65,10 +71,17 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 	__u64 hash;
 	int err;
 
-	traceback_fill(caller, process, walk, is_python);
-	hash = traceback_hash(&walk->traceback, process->image);
+	walk_begin(walk, caller, process);
+	hash = is_decided_by_reads(is_python) ? find_known_walk(walk) : 0;
+	known = hash ? bpf_map_lookup_elem(&tracebacks, &hash) : NULL;
+	if (!known) {
+		traceback_fill(process, walk, is_python);
+		hash = traceback_hash(&walk->traceback, process->image);
+		if (is_decided_by_reads(is_python))
+			walk_becomes_known(walk, hash);
+		known = bpf_map_lookup_elem(&tracebacks, &hash);
+	}
 	*ret_hash = hash;
-	known = bpf_map_lookup_elem(&tracebacks, &hash);
 	if (known)
 		return known;
 	walk->traceback.image = process->image;

@@ -39,6 +39,14 @@ UNWIND_INLINE int unwind_end_of_kind(bpf_u32 cfa_kind)
 	return UNWIND_GOES_ON;
 }
 
+/* Whether a step by the rule depends on the frame pointer. */
+UNWIND_INLINE int unwind_uses_fp(struct unwind_rule rule)
+{
+	const bpf_u32 kinds = 1 << UNWIND_CFA_FP | 1 << UNWIND_CFA_FP_DEREF | 1 << UNWIND_CFA_SWITCH;
+
+	return (kinds >> rule.cfa_kind & 1) | (rule.fp_kind == UNWIND_FP_AT_FP);
+}
+
 /*
  * Computes the CFA behind a switch of stacks: *(*(sp + state) + end) - *(sp + depth) + above. The thread has left the
  * stack of this frame for the one that ends at the word at `end`; the word below that is where it begins.

@@ -14,7 +14,6 @@
 
 #include "maps.bpf.h"
 #include "unwind/stack.bpf.h"
-#include "unwind/unwind_rule.bpf.h"
 
 /*
  * Reads the stack 2 KiB at a time. This costs little more than reading one word, and each frame needs two words.
@@ -77,6 +76,9 @@ static __always_inline int window_word(struct walk *walk, __u64 address, __u64 *
 	return 0;
 }
 
+#include "unwind/known_walks.bpf.h"
+#include "unwind/unwind_rule.bpf.h"
+
 #define FRAME_BYTES_MAX (1ULL << 20) /* largest stack frame of one function */
 
 /* Stacks grow down: the caller's frame must lie above, aligned, and at most FRAME_BYTES_MAX away. */
@@ -97,7 +99,16 @@ struct unwind_memory {
 static __always_inline int unwind_memory__read(struct unwind_memory *memory, bpf_u64 address,
 					       bpf_u64 *ret_word)
 {
-	return window_word(&memory->walk, address, ret_word);
+	struct walk *walk = &memory->walk;
+	int err = window_word(walk, address, ret_word);
+
+	if (err)
+		walk->depends_on_more = 1;
+	else if (ret_word == &walk->frame.fp)
+		walk->fp_from = address;
+	else
+		walk_has_read(walk, address, *ret_word);
+	return err;
 }
 
 #define UNWIND_RARE_CFA(rule, frame, memory, ret_cfa) walk_rare_cfa(&(memory)->walk, ret_cfa)
@@ -146,14 +157,16 @@ static __always_inline int walk_rare_cfa(struct walk *walk, bpf_u64 *ret_cfa)
  */
 static __always_inline int step_by_frame_pointer(struct walk *walk, int end)
 {
+	struct unwind_memory *memory = (struct unwind_memory *)walk;
 	struct unwind_frame *frame = &walk->frame;
 	__u64 at = frame->fp;
 
 	if (frame->is_fp_lost)
 		return UNWIND_NO_FP;
+	walk_uses_fp(walk, true);
 	if (!frame_pointer_is_sane(at, frame->sp))
 		return end;
-	if (window_word(walk, at, &frame->fp) || window_word(walk, at + 8, &frame->pc))
+	if (unwind_memory__read(memory, at, &frame->fp) || unwind_memory__read(memory, at + 8, &frame->pc))
 		return UNWIND_UNREADABLE;
 	frame->sp = at + 16;
 	frame->is_sp_lost = !FRAME_ENDS_ABOVE_RECORD;
@@ -168,6 +181,7 @@ static __noinline int restore_return_address(struct walk *walk)
 {
 	__u64 return_address = hijacked_return(walk->frame.sp - RETURN_POPS);
 
+	walk->depends_on_more = 1;
 	if (!return_address)
 		return UNWIND_NO_CODE;
 	walk->frame.pc = return_address;
@@ -182,6 +196,7 @@ static __always_inline int step_from_trampoline(struct walk *walk)
 {
 	__u64 at = TRAMPOLINE_ADDRESS(walk->frame.pc) - walk->trampoline;
 
+	walk->depends_on_more = 1;
 	walk->frame.sp += 8 * TRAMPOLINE_PUSHED(at);
 	walk->frame.is_exact = 0;
 	if (at <= TRAMPOLINE_SYSCALL)
@@ -197,6 +212,7 @@ static __always_inline int step_by_rule(struct walk *walk)
 	struct unwind_rule rule;
 
 	__builtin_memcpy(&rule, &walk->rule, sizeof(rule));
+	walk_uses_fp(walk, unwind_uses_fp(rule));
 	return unwind_step(rule, &walk->frame, (struct unwind_memory *)walk);
 }
 
@@ -260,13 +276,12 @@ static __always_inline void mark_frame(struct traceback *traceback, __u32 nr, bo
  */
 __weak __noinline int walk_one(struct walk *walk, __u32 nr)
 {
-	int end, guessed;
-	bool is_exact;
+	int end;
 
 	if (!walk)
 		return UNWIND_NO_TABLE;
-	is_exact = walk->frame.is_exact;
-	guessed = walk->guessed;
+	walk->was_exact = walk->frame.is_exact;
+	walk->was_guessed = walk->guessed;
 	if (nr < settings.traceback_limit && nr < TRACEBACK_LIMIT_MAX)
 		walk->traceback.pc[nr] = walk->frame.pc;
 	end = unwind_one(walk);
@@ -275,14 +290,14 @@ __weak __noinline int walk_one(struct walk *walk, __u32 nr)
 		walk->traceback.end = end;
 		if (walk->is_junk && nr) { /* not a frame */
 			walk->traceback.total_nframe = nr;
-			walk->traceback.end = guessed ?: end; /* the result of a wrong guess is worthless */
+			walk->traceback.end = walk->was_guessed ?: end; /* the result of a wrong guess is worthless */
 			return end;
 		}
 	}
 	/* a signal handler returns to code that made no call */
-	is_exact = is_exact || walk->frame.is_exact;
-	if (guessed || is_exact)
-		mark_frame(&walk->traceback, nr, guessed, is_exact);
+	walk->was_exact |= walk->frame.is_exact;
+	if (walk->was_guessed || walk->was_exact)
+		mark_frame(&walk->traceback, nr, walk->was_guessed, walk->was_exact);
 	return end;
 }
 
@@ -405,15 +420,14 @@ static __always_inline struct unwind_frame caller_frame(const struct caller *cal
 	};
 }
 
-/* Fills walk->traceback from the registers at a return, or at a place in the middle of code. */
-static __always_inline void traceback_take(struct walk *walk, const struct caller *caller)
+/* Fills walk->traceback from walk->frame. */
+static __always_inline void traceback_take(struct walk *walk)
 {
 	struct traceback *traceback = &walk->traceback;
 
 	traceback->end = 0;
 	traceback->by_tables = settings.unwinder != UNWINDER_FP;
 	traceback->guessed[0] = traceback->guessed[1] = 0;
-	walk->frame = caller_frame(caller);
 	traceback->exact[0] = walk->frame.is_exact;
 	traceback->exact[1] = 0;
 	if (traceback->by_tables)

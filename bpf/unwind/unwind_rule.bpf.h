@@ -338,8 +338,10 @@ static __always_inline int unwind_rule_at(struct walk *walk, __u64 address)
 	end = unwind_find_rule(walk, address);
 	if (is_miss(walk, end))
 		walk->rule = UNWIND_MISS(end);
-	else if (end != UNWIND_GOES_ON)
+	else if (end != UNWIND_GOES_ON) {
+		walk->depends_on_more = 1;
 		return end;
+	}
 	cached->rule = walk->rule;
 	cached->check = key ^ walk->rule;
 	return end;

@@ -9,6 +9,7 @@
 /* The helpers that are not about maps. */
 
 #define FIRST_PAGE 4096
+#define USER_END (1ULL << 47)
 
 bool fake_lacks_fields;
 struct fake_kernel fake = { .now_ns = 1000, .boot_ns = 1000 };
@@ -102,7 +103,7 @@ long bpf_probe_read_user(void *to, __u32 bytes, const void *from)
 	uintptr_t address = (uintptr_t)from;
 
 	memset(to, 0, bytes);
-	if (address < FIRST_PAGE)
+	if (address < FIRST_PAGE || address >= USER_END)
 		return -EFAULT;
 	if (fake.fault_address && address + bytes > fake.fault_address &&
 	    address <= fake.fault_address)

@@ -30,7 +30,7 @@ struct fake_kernel {
 	__u32 record_cnt; /* records that were submitted */
 	bool ring_is_full;
 
-	/* User memory is real memory; below the first page and here it faults. 0: nowhere. */
+	/* User memory is real memory; below the first page, above user space and here it faults. 0: nowhere. */
 	__u64 fault_address;
 	void (*on_read)(void); /* called after a read of a whole window: another thread can run */
 

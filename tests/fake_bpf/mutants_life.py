@@ -222,6 +222,19 @@ MUTANTS = {
         "account/cost.bpf.h", "\tif (traps)\n\t\t__sync_fetch_and_add(traps, nr);\n", ""),
 
     # callers by unwind tables
+    "known walk: words do not matter": (
+        "unwind/known_walks.bpf.h", "walk->reads.check = walk_sum(walk->reads.check, word, at);", ""),
+    "known walk: the frame pointer never matters": ("unwind/unwind.bpf.h", "\tif (unwind_uses_fp(rule))\n\t\twalk_uses_fp(walk);\n", ""),
+    "known walk: every saved word matters": (
+        "unwind/unwind.bpf.h", "\telse if (ret_word == &walk->frame.fp)\n\t\twalk->fp_from = address;\n", ""),
+    "known walk: has the kernel's return addresses": (
+        "unwind/unwind.bpf.h", "\n\twalk_depends_on_more(walk);\n\tif (!return_address)", "\n\tif (!return_address)"),
+    "known walk: ends where mappings were busy": (
+        "unwind/unwind_rule.bpf.h", "\t\twalk_depends_on_more(walk);\n", ""),
+    "known walk: by frame pointers": (
+        "account/record.bpf.h", "return settings.unwinder != UNWINDER_FP &&", "return"),
+    "known walk: of two writers": (
+        "unwind/known_walks.bpf.h", "(sum ^ known->check) == known->traceback ?", "1 ?"),
     "walk: return addresses are looked up themselves": (
         "unwind/unwind.bpf.h", "unwind_rule_at(walk, unwind_rule_address(&walk->frame))",
         "unwind_rule_at(walk, walk->frame.pc)"),

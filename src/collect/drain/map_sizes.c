@@ -30,8 +30,8 @@
 
 /*
  * The maps of constant size in bpf/maps.bpf.h: processes, unwind_places (64 Ki of 112 bytes, and the kernel's
- * overhead), unwind_objects (4096 of 512), process_slots, unwind_cache, the doorbell; and the memory that the
- * kernel's allocator keeps ready for each processor.
+ * overhead), unwind_objects (4096 of 512), process_slots, unwind_cache, known_walks, the doorbell; and the memory
+ * that the kernel's allocator keeps ready for each processor.
  */
 #define FIXED_BYTES ((uint64_t)PROCESSES_MAX * sizeof(struct process) + (14ULL << 20))
 
