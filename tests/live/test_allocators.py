@@ -24,7 +24,7 @@ PARTS = {
     "mimalloc": ["c", "pvalloc", "reallocarray", "cfree", "new", "new_fails", "mi", "heap"],
 }
 # Libraries that use the common names: without uprobe sessions they are not probed, and the loss is counted.
-SELDOM = {"mi", "heap"}
+SELDOM = {"mi", "heap", "tc"}
 PRELOAD = {
     "jemalloc": f"{LIBRARIES}/libjemalloc.so.2",
     "tcmalloc": f"{LIBRARIES}/libtcmalloc_minimal.so.4",
