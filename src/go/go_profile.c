@@ -193,28 +193,26 @@ static int search_page(struct view *view, const struct go_places *places, uint64
 	return -ENOENT;
 }
 
-/* The blocks of variables are not needed again. */
+/* What a variable leads to is read after the variable, as the program may have made it meanwhile: each page has its own view. */
 static int search_range(const struct go_memory *memory, const struct go_places *places, uint64_t start, uint64_t end, uint64_t *ret)
 {
-	struct view view = { .memory = memory };
-	size_t released_nr = 0;
+	size_t read_nr = 0;
 	int err = -ENOENT;
 
 	if (start % 8 || end < start || end - start > ZEROED_MAX)
 		return -ENOENT;
 	for (uint64_t at = start, next; at < end && err == -ENOENT; at = next) {
+		struct view view = { .memory = memory };
+
 		next = (at / PAGE + 1) * PAGE < end ? (at / PAGE + 1) * PAGE : end & -UINT64_C(8);
 		if (next <= at)
 			break;
 		err = search_page(&view, places, at, next, ret);
-		if (view.block_nr >= BLOCKS_MAX / 2) {
-			released_nr += view.block_nr;
-			view_release(&view);
-		}
-		if (err == -ENOENT && released_nr >= SEARCHED_MAX)
+		read_nr += view.block_nr;
+		view_release(&view);
+		if (err == -ENOENT && read_nr >= SEARCHED_MAX)
 			err = -E2BIG;
 	}
-	view_release(&view);
 	return err;
 }
 
