@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Costs of recording resident memory: a page fault, and the CPU time of programs that grow. Each way is measured in turns:
-unrecorded, unrecorded again (A/A), recorded by `attach --domain pages`, each page and one in eight, and while another process is.
-At last a program that nothing else sees, below a `record` without --domain that ran before.
+"""Costs of recording resident memory: a page fault, and the CPU time in which a running program grows. Each way is measured in
+turns: unrecorded, unrecorded again (A/A), recorded by `attach --domain pages`, each page and one in eight, and while another process
+is. At last a program that nothing else sees, below a `record` without --domain that ran before.
 
     pages.py ALLOCSNAP BENCH-FOLDER      as root
 
@@ -14,6 +14,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+import typing
 
 sys.dont_write_bytecode = True
 import rounds  # pylint: disable=wrong-import-position
@@ -27,27 +29,45 @@ OPTIONS = {SAMPLED: ("--sample", "32K")}
 UNSEEN = {BASE: None, AGAIN: None, "by record": "unseen_target", BESIDE: "none"}  # {way: --comm}; None: no recorder
 STATIC = "a static program"
 
+# Each says "ready", grows at a line, says "done", and waits for another one.
 SQL = ("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b BLOB); WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c "
-       "WHERE x<500000) INSERT INTO t SELECT x, 'name'||x, randomblob(400) FROM c; CREATE INDEX i ON t(a);")
-PYTHON = "import json; d = {str(i): [i] * 9 for i in range(600000)}; s = json.dumps(d); e = json.loads(s)"
-NODE = "const a = []; for (let i = 0; i < 2000000; i++) a.push({ i, s: 'x' + i, b: [i] });"
-JAVA = """import java.util.*; public class Grow { public static void main(String[] a) { Map<Integer, byte[]> m = new HashMap<>();
-for (int i = 0; i < 300000; i++) m.put(i, new byte[1500]); } }"""
+       "WHERE x<500000) INSERT INTO t SELECT x, 'name'||x, randomblob(400) FROM c; CREATE INDEX i ON t(a);\n.print done")
+PYTHON = ("import json; print('ready', flush=True); input(); d = {str(i): [i] * 9 for i in range(600000)}; s = json.dumps(d); "
+          "e = json.loads(s); print('done', flush=True); input()")
+NODE = ("const fs = require('fs'), wait = () => fs.readSync(0, Buffer.alloc(1)); fs.writeSync(1, 'ready\\n'); wait(); const a = []; "
+        "for (let i = 0; i < 2000000; i++) a.push({ i, s: 'x' + i, b: [i] }); fs.writeSync(1, 'done\\n'); wait();")
+JAVA = """import java.util.*; public class Grow { public static void main(String[] a) throws Exception {
+System.out.println("ready"); System.in.read(); Map<Integer, byte[]> m = new HashMap<>();
+for (int i = 0; i < 300000; i++) m.put(i, new byte[1500]); System.out.println("done"); System.in.read(); } }"""
+
+
+class Program(typing.NamedTuple):
+    argv: list
+    begin: str = ""  # what makes it say "ready"
+    grow: str = ""
 
 
 def programs(folder):
     pathlib.Path(folder, "Grow.java").write_text(JAVA, encoding="utf-8")
     rows = {
-        "sqlite3": ["sqlite3", "-batch", ":memory:", SQL],
-        "python3": ["/usr/bin/python3", "-c", PYTHON],
-        "node": ["node", "-e", NODE],
-        "java": ["java", "-XX:+UseSerialGC", "-Xmx2g", "-cp", folder, "Grow"],
+        "sqlite3": Program(["sqlite3", ":memory:"], ".print ready", SQL),
+        "python3": Program(["/usr/bin/python3", "-c", PYTHON]),
+        "node": Program(["node", "-e", NODE]),
+        "java": Program(["java", "-XX:+UseSerialGC", "-Xmx2g", "-cp", folder, "Grow"]),
     }
     chosen = os.environ.get("BENCH_PROGRAMS", "sqlite3 python3 node java").split()
-    found = {name: row for name, row in rows.items() if name in chosen and shutil.which(row[0])}
+    found = {name: row for name, row in rows.items() if name in chosen and shutil.which(row.argv[0])}
     if "java" in found:
         subprocess.run(["javac", "-d", folder, f"{folder}/Grow.java"], check=True)
     return found
+
+
+def cpu_seconds(pid):
+    return time.clock_gettime(~pid << 3 | 2)  # clock_getcpuclockid(3)
+
+
+def faults_of(pid):
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[7])
 
 
 class Recording:
@@ -90,23 +110,31 @@ class Bench:
             recording.end()
         return found
 
-    def spent(self, name, way, target):
-        """CPU seconds of the program alone, at its end."""
-        _, _, usage = os.wait4(target.pid, 0)
-        seconds = usage.ru_utime + usage.ru_stime
+    def note(self, name, way, seconds, faults):
         if way == BASE:
-            self.faults_a_second[name] = usage.ru_minflt / seconds
+            self.faults_a_second[name] = faults / seconds
         return seconds
 
-    def program(self, name, way, argv):
-        target = subprocess.Popen(["sh", "-c", 'read line; exec "$@"', "sh", *argv], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    def program(self, name, way, program):
+        """CPU seconds of its growth."""
+        target = subprocess.Popen(program.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+        def until(said, line):
+            if line is not None:
+                target.stdin.write(f"{line}\n")
+            while target.stdout.readline().strip() != said:
+                pass
+            return cpu_seconds(target.pid), faults_of(target.pid)
+
+        until("ready", program.begin or None)
         recording = self.recording(way, target.pid)
-        target.stdin.write(b"\n")
-        target.stdin.close()
-        seconds = self.spent(name, way, target)
+        before = cpu_seconds(target.pid), faults_of(target.pid)
+        after = until("done", program.grow)
+        target.kill()
+        target.communicate()
         if recording:
             recording.end()
-        return seconds
+        return self.note(name, way, after[0] - before[0], after[1] - before[1])
 
     def unseen(self, name, way):
         """The program below a recorder."""
@@ -116,7 +144,8 @@ class Bench:
             recorder = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             recorder.stdout.readline()
         target = subprocess.Popen([f"{self.bench}/unseen_target", "2500000"])
-        seconds = self.spent(name, way, target)
+        _, _, usage = os.wait4(target.pid, 0)
+        seconds = self.note(name, way, usage.ru_utime + usage.ru_stime, usage.ru_minflt)
         if comm:
             recorder.send_signal(signal.SIGINT)
             recorder.communicate()
@@ -156,9 +185,9 @@ def main():
             for way in WAYS:
                 for depth, ns in bench.faults(way).items():
                     faults[depth].add(way, ns)
-        for name, argv in programs(bench.folder).items():
+        for name, program in programs(bench.folder).items():
             measured[name] = rounds.Samples()
-            rounds.in_turns(measured[name], {way: lambda _nr, name=name, way=way, argv=argv: bench.program(name, way, argv)
+            rounds.in_turns(measured[name], {way: lambda _nr, name=name, way=way, program=program: bench.program(name, way, program)
                                              for way in WAYS}, wanted)
         unseen = rounds.Samples()
         rounds.in_turns(unseen, {way: lambda _nr, way=way: bench.unseen(STATIC, way) for way in UNSEEN}, wanted)

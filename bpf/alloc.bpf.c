@@ -177,7 +177,7 @@ static __always_inline int record_call_return(struct pt_regs *ctx, struct thread
 static __always_inline bool begin_entry(struct pt_regs *ctx, __u64 cookie, struct thread **ret_thread)
 {
 	bool is_bystander;
-	struct thread *thread = own_thread(&is_bystander);
+	struct thread *thread = own_thread(true, &is_bystander);
 
 	*ret_thread = thread;
 	if (is_bystander) {
@@ -196,7 +196,7 @@ static __always_inline bool begin_own_entry(__u64 cookie, struct thread **ret_th
 {
 	bool is_bystander;
 
-	*ret_thread = own_thread(&is_bystander);
+	*ret_thread = own_thread(true, &is_bystander);
 	if (is_bystander)
 		count_bystander(trap_at_entry(cookie), 1);
 	else
@@ -285,7 +285,7 @@ int BPF_KPROBE(session_call)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	bool is_bystander;
-	struct thread *thread = own_thread(&is_bystander);
+	struct thread *thread = own_thread(true, &is_bystander);
 	int stays = 0;
 
 	ON_STACK_OF_THREAD();
@@ -353,7 +353,7 @@ int BPF_KPROBE(python_heap)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx), size, old;
 	bool is_bystander;
-	struct thread *thread = own_thread(&is_bystander);
+	struct thread *thread = own_thread(true, &is_bystander);
 	int stays = 0;
 
 	ON_STACK_OF_THREAD();

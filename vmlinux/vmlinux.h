@@ -328,6 +328,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct task_struct *group_leader; /* the main thread */
 	struct signal_struct *signal;
+	int pagefault_disabled; /* a fault in the kernel is not handled: user memory that is not there cannot be read */
 	struct uprobe_task *utask;
 	struct thread_struct thread;
 };

@@ -128,7 +128,8 @@ static __always_inline struct process *process_of_thread(struct thread *thread)
 
 /*
  * Before Linux 7.0 a thread gets no state while another one makes its own on the same CPU, and was preempted. The tries
- * last until that one has run. Without memory they are in vain: after a few losses there are no more.
+ * last until that one has run, which it does not while interrupts are off. Without memory they are in vain: after a few losses
+ * there are no more.
  */
 #define THREAD_TRIES (1 << 18)
 #define THREAD_LOSSES 16
@@ -142,7 +143,7 @@ static long thread_try_create(__u32 nr, void *data)
  * The state of the running thread, made if its process has an account. NULL: no memory, or no account. The account is checked
  * first, so that a program for a process that is not recorded ends at once.
  */
-static __always_inline struct thread *own_thread(bool *ret_is_bystander)
+static __always_inline struct thread *own_thread(bool may_wait, bool *ret_is_bystander)
 {
 	struct thread *thread = current_thread();
 	const struct process *process = thread ? NULL : own_process();
@@ -150,7 +151,7 @@ static __always_inline struct thread *own_thread(bool *ret_is_bystander)
 	*ret_is_bystander = !thread && !process;
 	if (!process)
 		return thread;
-	bpf_loop(process->loss[LOSS_threads_dropped] < THREAD_LOSSES ? THREAD_TRIES : 1, thread_try_create, NULL, 0);
+	bpf_loop(may_wait && process->loss[LOSS_threads_dropped] < THREAD_LOSSES ? THREAD_TRIES : 1, thread_try_create, NULL, 0);
 	return current_thread();
 }
 

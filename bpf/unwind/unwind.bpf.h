@@ -290,7 +290,7 @@ __weak __noinline int walk_one(struct walk *walk, __u32 nr)
 		walk->traceback.end = end;
 		if (walk->is_junk && nr) { /* not a frame */
 			walk->traceback.total_nframe = nr;
-			walk->traceback.end = walk->was_guessed ?: end; /* the result of a wrong guess is worthless */
+			walk->traceback.end = walk->was_guessed ? (int)walk->was_guessed : end; /* the result of a wrong guess is worthless */
 			return end;
 		}
 	}

@@ -223,18 +223,18 @@ MUTANTS = {
 
     # callers by unwind tables
     "known walk: words do not matter": (
-        "unwind/known_walks.bpf.h", "walk->reads.check = walk_sum(walk->reads.check, word, at);", ""),
-    "known walk: the frame pointer never matters": ("unwind/unwind.bpf.h", "\tif (unwind_uses_fp(rule))\n\t\twalk_uses_fp(walk);\n", ""),
+        "unwind/known_walks.bpf.h", "sum = (sum ^ word) *", "sum = sum *"),
+    "known walk: the frame pointer never matters": ("unwind/unwind.bpf.h", "\twalk_uses_fp(walk, unwind_uses_fp(rule));\n", ""),
     "known walk: every saved word matters": (
         "unwind/unwind.bpf.h", "\telse if (ret_word == &walk->frame.fp)\n\t\twalk->fp_from = address;\n", ""),
     "known walk: has the kernel's return addresses": (
-        "unwind/unwind.bpf.h", "\n\twalk_depends_on_more(walk);\n\tif (!return_address)", "\n\tif (!return_address)"),
+        "unwind/unwind.bpf.h", "\n\twalk->depends_on_more = 1;\n\tif (!return_address)", "\n\tif (!return_address)"),
     "known walk: ends where mappings were busy": (
-        "unwind/unwind_rule.bpf.h", "\t\twalk_depends_on_more(walk);\n", ""),
+        "unwind/unwind_rule.bpf.h", "\t\twalk->depends_on_more = 1;\n", ""),
     "known walk: by frame pointers": (
         "account/record.bpf.h", "return settings.unwinder != UNWINDER_FP &&", "return"),
     "known walk: of two writers": (
-        "unwind/known_walks.bpf.h", "(sum ^ known->check) == known->traceback ?", "1 ?"),
+        "unwind/known_walks.bpf.h", "is_known ? known->traceback : 0", "known->traceback"),
     "walk: return addresses are looked up themselves": (
         "unwind/unwind.bpf.h", "unwind_rule_at(walk, unwind_rule_address(&walk->frame))",
         "unwind_rule_at(walk, walk->frame.pc)"),
@@ -242,9 +242,9 @@ MUTANTS = {
         "unwind/unwind.bpf.h", "unwind_rule_at(walk, unwind_rule_address(&walk->frame))",
         "unwind_rule_at(walk, walk->frame.pc - 1)"),
     "walk: what was interrupted is a return address": (
-        "unwind/unwind.bpf.h", "is_exact || walk->frame.is_exact", "0"),
+        "unwind/unwind.bpf.h", "walk->was_exact |= walk->frame.is_exact", "walk->was_exact = 0"),
     "walk: a signal's trampoline was called": (
-        "unwind/unwind.bpf.h", "is_exact || walk->frame.is_exact", "is_exact"),
+        "unwind/unwind.bpf.h", "\twalk->was_exact |= walk->frame.is_exact;\n", ""),
     "walk: what is not code is a frame": (
         "unwind/unwind.bpf.h", "if (walk->is_junk && nr)", "if (0)"),
     "walk: what is not code is the root": (
@@ -276,7 +276,7 @@ MUTANTS = {
         "\twalk->frame.sp += 8 * TRAMPOLINE_PUSHED(at);\n"),
     "guess: not marked": ("unwind/unwind.bpf.h", "\twalk->guessed = end;\n", ""),
     "guess: a wrong one is the end": (
-        "unwind/unwind.bpf.h", "traceback.end = guessed ?: end;", "traceback.end = end;"),
+        "unwind/unwind.bpf.h", "traceback.end = walk->was_guessed ? (int)walk->was_guessed : end;", "traceback.end = end;"),
     "guess: for all that follows": (
         "unwind/unwind.bpf.h", "\twalk->guessed = walk->is_junk = 0;\n", "\twalk->is_junk = 0;\n"),
     "guess: also where only tables count": (
@@ -292,8 +292,7 @@ MUTANTS = {
     "code: what is cached holds for ever": (
         "account/record.bpf.h", "(process->code_cnt + code_generation)", "code_generation"),
     "code: what is cached holds for all images": (
-        "account/record.bpf.h", "mix(settings.hash_seed ^ process->image) ^\n\t\t\t (process",
-        "mix(settings.hash_seed) ^\n\t\t\t (process"),
+        "account/record.bpf.h", "mix(mix(settings.hash_seed ^ process->image) ^", "mix(mix(settings.hash_seed) ^"),
     "code: places hold for all images": (
         "unwind/unwind_rule.bpf.h", "struct place_key key = { walk->image, address", "struct place_key key = { 0, address"),
     "code: a new mapping is not noted": (
@@ -527,6 +526,9 @@ MUTANTS = {
     "pages: any room is an mremap's": ("pages.bpf.c", "SYSCALL_NUMBER_CORE(regs) != NR_MREMAP || ", ""),
     "pages: without room they are not counted": (
         "pages.bpf.c", "\t\tprocess_count_loss(process, LOSS_pages_dropped);\n", ""),
+    "pages: a read that may fail brings one": ("pages.bpf.c", "bpf_get_current_task_btf()->pagefault_disabled ? 0 : ", ""),
+    "pages: the kernel's are a process's": ("pages.bpf.c", " || (long)address < 0", ""),
+    "pages: a tracepoint waits with interrupts off": ("account/thread.bpf.h", "may_wait && ", ""),
     "pages: they come to every process": (
         "pages.bpf.c", "pages_of_all || process->pages_image == process->image", "true"),
     "pages: a next program has them, too": ("account/thread.bpf.h", "\tprocess->pages_image = 0;\n", ""),
@@ -549,6 +551,6 @@ MUTANTS = {
     "pages: notes stay where pages moved from": (
         "pages.bpf.c", "\trange.first = from >> PAGE_BITS;\n\tforget_pages(&range);\n", ""),
     "pages: each page is a sample": (
-        "pages.bpf.c", "\tif (page != chosen_page(unit, pages_shift, settings.hash_seed))\n\t\treturn 0;\n", ""),
+        "pages.bpf.c", "page != chosen_page(unit, pages_shift, settings.hash_seed) || ", ""),
     "pages: a sample stands for itself": ("pages.bpf.c", "COUNTER_allocations], 1ULL << pages_shift", "COUNTER_allocations], 1"),
 }

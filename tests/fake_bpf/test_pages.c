@@ -16,6 +16,8 @@ extern bool pages_of_all;
 extern bool fake_lacks_fields;
 extern struct settings settings;
 int page_fault(struct bpf_perf_event_data *ctx);
+int page_fault_in_user(__u64 *ctx);
+int page_fault_in_kernel(__u64 *ctx);
 int page_room_found(__u64 *ctx);
 int page_added(__u64 *ctx);
 int pages_moved(__u64 *ctx);
@@ -113,6 +115,41 @@ Test(pages, count_only_while_they_are_recorded)
 	thread_run(thread_start(process_start(200), 200));
 	touch(START);
 	expect_same(fake_map_count(&page_leaves), 0, "leaves");
+}
+
+/* A BPF program, also this one, reads user memory that is not there; or code touches the kernel's. */
+Test(pages, that_a_fault_cannot_bring_are_not_noted)
+{
+	__u64 ctx[3] = { START << PAGE_BITS };
+
+	begin();
+	main_thread->task.pagefault_disabled = 1;
+	page_fault_in_kernel(ctx);
+	main_thread->task.pagefault_disabled = 0;
+	ctx[0] |= 1ULL << 63;
+	page_fault_in_user(ctx);
+	expect_same(fake_map_count(&page_leaves), 0, "leaves");
+	ctx[0] = START << PAGE_BITS;
+	page_fault_in_kernel(ctx);
+	cr_expect(traceback_of_unit(START) > PAGE_UNTRACED, "of a system call");
+	ctx[0] += 1 << PAGE_BITS;
+	page_fault_in_user(ctx);
+	expect_same(traceback_of_unit(START + 1), traceback_of_unit(START), "its traceback");
+}
+
+/* Who is in the way runs when interrupts are on again. */
+Test(pages, at_a_tracepoint_do_not_wait_for_the_state_of_a_thread)
+{
+	__u64 ctx[3] = { START << PAGE_BITS };
+
+	begin();
+	thread_run(thread_start(process, 101));
+	stand_at(0x401000);
+	fake.storage_tries = 0;
+	fake.storage_busy = 1000;
+	page_fault_in_user(ctx);
+	expect_same(fake.storage_tries, 1, "tries");
+	expect_same(traceback_of_unit(START), PAGE_UNTRACED, "its traceback");
 }
 
 static bool is_noted(__u64 page)

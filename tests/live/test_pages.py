@@ -79,16 +79,16 @@ def known_pages(shown, is_collapsed):
 
 def way_of_the_machine(bench):
     found, = [row["found"] for row in bench.json("doctor")["machine"]["checks"] if row["name"] == "new pages"]
-    return next(way for way in KNOWN_BY if f"goes by {way}" in found)
+    return next((way for way in KNOWN_BY if f"goes by {way}" in found), None)
 
 
 @harness.core
-@harness.rows({"rmap": ("rmap", None), "faults": ("faults", "ALLOCSNAP_NO_RMAP")})
-def test_pages_are_known_by(bench, way, switch):
+@harness.rows({"rmap": ("rmap", "functions"), "faults": ("faults", "tracepoints"), "events of faults": ("faults", "events")})
+def test_pages_are_known_by(bench, way, by):
     """Each function's pages, to the page; all of them together are RssAnon, to the page."""
-    if not switch and way_of_the_machine(bench) != way:
-        raise Skip("the kernel's functions cannot be traced")
-    with harness.environment(switch):
+    with harness.environment("ALLOCSNAP_PAGES_BY", by):
+        if way_of_the_machine(bench) != way:
+            raise Skip(f"the kernel has no {by} for this")
         program, recording = bench.recorded("pages", "--domain", "pages")
     _, done = program.order("go")
     with open(f"/proc/{program.pid}/mem", "r+b", buffering=0) as memory:

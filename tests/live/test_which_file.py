@@ -120,11 +120,15 @@ def deploy_and_run(bench, *options):
     check(named, "no snapshots")
 
 
+def need_leases():
+    if harness.NO_LINKS:
+        raise Skip("without links of many uprobes no lease keeps writers of a probed file waiting")
+
+
 @harness.core
 def test_files_deployed_in_place_are_probed_when_static(bench):
     """The file that is written to contains the allocator: breakpoints of the old version would kill the new one."""
-    if harness.NO_LINKS:
-        raise Skip("without links of many uprobes no lease keeps writers of a probed file waiting")
+    need_leases()
     deploy_and_run(bench, "-static")
 
 
@@ -135,6 +139,7 @@ def test_files_deployed_in_place_are_named_when_dynamic(bench):
 
 def test_files_deployed_in_place_during_a_pause_are_probed_after_it(bench):
     """A file is replaced during a pause: after the pause the probes are in the new version."""
+    need_leases()
     world = World(bench)
     versions = [build(bench, name, "-static") for name in VERSIONS]
     program = bench.path("app")

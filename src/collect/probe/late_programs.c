@@ -17,7 +17,7 @@
 static const struct {
 	enum late_group group;
 	const char *name;
-	const char *target[TARGETS]; /* the kernel's function that it traces */
+	const char *target[TARGETS]; /* the kernel's function or tracepoint that it is for */
 	uint32_t attach_type;	     /* of these */
 } program_at[] = {
 	[PROBE_RET] = { LATE_RETS, "leave_by_ret" },
@@ -30,6 +30,8 @@ static const struct {
 	[LATE_PAGE_ADDED] = { LATE_RMAP, "page_added", { "folio_add_new_anon_rmap", "page_add_new_anon_rmap" }, BPF_TRACE_FENTRY },
 	[LATE_PAGES_MOVED] = { LATE_RMAP, "pages_moved", { "__x64_sys_mremap", "__arm64_sys_mremap" }, BPF_TRACE_FEXIT },
 	[LATE_PAGE_FAULT] = { LATE_PAGES, "page_fault" },
+	[LATE_FAULT_IN_USER] = { LATE_TRACEPOINTS, "page_fault_in_user", { "page_fault_user" }, BPF_TRACE_RAW_TP },
+	[LATE_FAULT_IN_KERNEL] = { LATE_TRACEPOINTS, "page_fault_in_kernel", { "page_fault_kernel" }, BPF_TRACE_RAW_TP },
 	[LATE_PAGE_ROOM] = { LATE_PAGES, "page_room_found" },
 };
 _Static_assert(ARRAY_SIZE(program_at) == LATE_PROGRAM_NR, "a program for each kind of place");
@@ -121,7 +123,7 @@ int late_programs_find(struct late_programs *late, const struct allocsnap_bpf *b
 
 int trial_late_program(unsigned int nr)
 {
-	int err = -ESRCH;
+	int err = program_at[nr].target[0] ? -ESRCH : 0;
 
 	for (int i = 0; i < TARGETS && program_at[nr].target[i] && err == -ESRCH; i++)
 		err = trial_trace(program_at[nr].target[i], program_at[nr].attach_type);

@@ -20,6 +20,7 @@ enum late_group {
 	LATE_PYTHON, /* CPython's allocators */
 	LATE_RMAP,   /* pages, by functions of the kernel */
 	LATE_PAGES,  /* pages, by page faults */
+	LATE_TRACEPOINTS, /* of page faults */
 	LATE_GROUP_NR
 };
 
@@ -28,6 +29,8 @@ enum late_program {
 	LATE_PAGE_ADDED = PROBE_END_NR,
 	LATE_PAGES_MOVED,
 	LATE_PAGE_FAULT,
+	LATE_FAULT_IN_USER,
+	LATE_FAULT_IN_KERNEL,
 	LATE_PAGE_ROOM,
 	LATE_PROGRAM_NR
 };
@@ -47,7 +50,7 @@ void late_programs_leave_out(struct allocsnap_bpf *bpf, enum late_group group);
 int late_programs_find(struct late_programs *late, const struct allocsnap_bpf *bpf, unsigned int nr,
 		       const struct bpf_program **ret);
 
-/* Tries whether a program that does nothing can be where this one is to be, which traces a function of the kernel. */
+/* Tries whether a program that does nothing can be where this one is to be; of one that has its place by itself this says 0. */
 int trial_late_program(unsigned int nr);
 
 void late_programs_release(struct late_programs *late);

@@ -90,6 +90,7 @@ static int configure_pages(struct collector *collector, struct allocsnap_bpf *bp
 {
 	late_programs_leave_out(bpf, LATE_RMAP);
 	late_programs_leave_out(bpf, LATE_PAGES);
+	late_programs_leave_out(bpf, LATE_TRACEPOINTS);
 	bpf->rodata->pages_since_ns = monotonic_now_ns();
 	bpf->rodata->pages_shift = collector->sources->pages.shift;
 	bpf->rodata->pages_of_all = collector->sources->pages.is_wanted;

@@ -5,6 +5,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -14,13 +15,16 @@
 
 /* The first one sees most, the last one costs other processes least. */
 static const struct page_way ways[] = {
-	{ "rmap", { LATE_PAGE_ADDED, LATE_PAGES_MOVED }, 2 },
-	{ "faults", { LATE_PAGE_ROOM }, 1, .has_events = true },
+	{ "rmap", "functions", { LATE_PAGE_ADDED, LATE_PAGES_MOVED }, 2 },
+	{ "faults", "tracepoints", { LATE_FAULT_IN_USER, LATE_FAULT_IN_KERNEL, LATE_PAGE_ROOM }, 3 },
+	{ "faults", "events", { LATE_PAGE_ROOM }, 1, .has_events = true },
 };
 
 static bool may_be(const struct page_way *way)
 {
-	return way->has_events || !getenv("ALLOCSNAP_NO_RMAP");
+	const char *only = getenv("ALLOCSNAP_PAGES_BY");
+
+	return !only || !strcmp(only, way->by);
 }
 
 void page_hearing_end(struct page_hearing *hearing)
@@ -86,7 +90,7 @@ static int trial_page_way(const struct page_way *way)
 	page_runs_release(&runs);
 	if (!err && way->has_events)
 		err = trial_page_events();
-	for (uint32_t i = 0; i < way->program_nr && !err && !way->has_events; i++)
+	for (uint32_t i = 0; i < way->program_nr && !err; i++)
 		err = trial_late_program(way->program[i]);
 	return err;
 }

@@ -7,7 +7,8 @@
  * says what each one lacks.
  *
  *	rmap	the kernel's functions, traced: each new page of any process, whatever brought it
- *	faults	the kernel's event of a page fault; only the recorded processes pay for it
+ *	faults	the tracepoints of page faults, which x86-64 has; or else the kernel's event, for which only the recorded
+ *		processes pay, two to four times as much
  */
 
 #include <stdbool.h>
@@ -19,8 +20,8 @@ struct late_programs;
 struct reason;
 
 struct page_way {
-	const char *name;
-	unsigned int program[2]; /* enum late_program; attached once, for all processes */
+	const char *name, *by;
+	unsigned int program[3]; /* enum late_program; attached once, for all processes */
 	uint32_t program_nr;
 	bool has_events; /* page_events.h */
 };
@@ -28,8 +29,8 @@ struct page_way {
 /* Zeroed: not begun. */
 struct page_hearing {
 	const struct page_way *way;
-	struct bpf_link *link[2];
-	int fd[2]; /* of their programs */
+	struct bpf_link *link[3];
+	int fd[3]; /* of their programs */
 };
 
 /* spares_others: a way that costs other processes nothing comes first. Does nothing if it has begun. 0 or a negative errno. */
