@@ -193,7 +193,7 @@ static int search_page(struct view *view, const struct go_places *places, uint64
 	return -ENOENT;
 }
 
-/* What a variable leads to is read after the variable, as the program may have made it meanwhile: each page has its own view. */
+/* Reads a variable before the memory that it leads to, as the program may have made that meanwhile: each page has its own view. */
 static int search_range(const struct go_memory *memory, const struct go_places *places, uint64_t start, uint64_t end, uint64_t *ret)
 {
 	size_t read_nr = 0;
