@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "elf/a64_registers.h"
+#include "elf/a64_words.h"
 #include "elf/operand_text.h"
 
 /*
@@ -20,22 +21,6 @@
 #define RETURN_REGISTER 30
 #define REGISTER_31 31 /* the stack pointer or zero, as the instruction has it */
 #define CODE_ARGUMENT_NR 8
-
-static uint32_t a64_word(const uint8_t *code)
-{
-	return code[0] | code[1] << 8 | code[2] << 16 | (uint32_t)code[3] << 24;
-}
-
-/* A field of a word, with its sign. */
-static int64_t signed_field(uint32_t word, unsigned int low, unsigned int bits)
-{
-	return (int64_t)((uint64_t)word << (64 - low - bits)) >> (64 - bits);
-}
-
-static uint32_t field(uint32_t word, unsigned int low, unsigned int bits)
-{
-	return word >> low & ((1u << bits) - 1);
-}
 
 /* ---- branches, exceptions and the system: bits 28 to 26 are 101 ---- */
 
@@ -205,13 +190,6 @@ static const struct earlier *last_writer(const struct insn_reader *reader, unsig
 	return &none;
 }
 
-static uint64_t page_address(uint32_t word, uint64_t vaddr)
-{
-	uint64_t distance = (uint64_t)signed_field(word, 5, 19) << 2 | field(word, 29, 2);
-
-	return word >> 31 ? (vaddr & ~0xfffull) + (distance << 12) : vaddr + distance;
-}
-
 static struct earlier earlier_of_word(const struct insn_reader *reader, uint32_t word, uint64_t vaddr)
 {
 	const struct earlier *base = last_writer(reader, field(word, 5, 5));
@@ -219,7 +197,7 @@ static struct earlier earlier_of_word(const struct insn_reader *reader, uint32_t
 
 	if (is_page_address(word)) {
 		ret.what = EARLIER_ADDRESS;
-		ret.value = page_address(word, vaddr);
+		ret.value = a64_page_address(word, vaddr);
 	} else if ((word & 0xff800000) == 0x91000000 && base->what == EARLIER_ADDRESS) { /* add x, x, #number */
 		ret.what = EARLIER_ADDRESS;
 		ret.value = base->value + ((uint64_t)field(word, 10, 12) << (field(word, 22, 1) ? 12 : 0));
@@ -323,7 +301,7 @@ static bool a64_read(struct insn_reader *reader, const uint8_t *byte, size_t lef
 	} else if (is_page_address(word)) {
 		ret->is_emulated = true;
 		ret->what = word >> 31 ? "adrp" : "adr";
-		ret->target = page_address(word, vaddr);
+		ret->target = a64_page_address(word, vaddr);
 	}
 	ret->is_of_stub = !ret->changes && ret->flow == FLOW_ON; /* bti; adrp, ldr, add of x16 and x17 */
 	if (ret->flow != FLOW_BRANCH)

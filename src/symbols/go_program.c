@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "elf/a64_words.h"
 #include "elf/elf_object.h"
 #include "elf/x86_instructions.h"
 #include "symbols/go_table.h"
@@ -88,20 +89,15 @@ static void note_words_a64(const struct go_table *table, const uint8_t *code, si
 	uint64_t made[32] = {}; /* by register; 0: none */
 
 	for (size_t at = 0; at + 4 <= size; at += 4) {
-		uint32_t insn, memory;
-		uint64_t *to, from;
+		uint32_t insn = a64_word(code + at), memory = insn & 0xffc00000;
+		uint64_t *to = &made[field(insn, 0, 5)], from = made[field(insn, 5, 5)];
 
-		memcpy(&insn, code + at, sizeof(insn));
-		memory = insn & 0xffc00000;
-		to = &made[insn & 31];
-		from = made[insn >> 5 & 31];
 		if (memory == (use == USE_STORE ? 0xf9000000 : 0xf9400000) && from)
-			add_go_variable(table, from + (insn >> 10 & 0xfff) * 8, ret);
+			add_go_variable(table, from + field(insn, 10, 12) * 8, ret);
 		if ((insn & 0x9f000000) == 0x90000000)
-			*to = ((vaddr + at) & ~UINT64_C(0xfff)) +
-			      ((int64_t)((int32_t)(insn << 8) >> 13) * 4 + (insn >> 29 & 3)) * 4096;
+			*to = a64_page_address(insn, vaddr + at);
 		else if (memory == 0x91000000)
-			*to = from ? from + (insn >> 10 & 0xfff) : 0;
+			*to = from ? from + field(insn, 10, 12) : 0;
 		else if (memory != 0xf9000000)
 			*to = 0;
 	}
