@@ -4,12 +4,12 @@
 #include <elf.h>
 #include <stddef.h>
 
-#include "unwind/stack_rules.h"
+#include "unwind/stack_code.h"
 
 static const struct cfi_machine machines[] = {
-	{ .elf_machine = EM_X86_64, .fp = 6, .sp = 7, .return_address = 16, .find_rules = stack_rules_find },
+	{ .elf_machine = EM_X86_64, .fp = 6, .sp = 7, .return_address = 16, .reader = &code_reader_x86 },
 	{ .elf_machine = EM_AARCH64, .fp = 29, .sp = 31, .return_address = 30, .has_link = true,
-	  .find_rules = stack_rules_find_arm64 },
+	  .reader = &code_reader_arm64 },
 };
 
 const struct cfi_machine *cfi_machine_of(uint16_t elf_machine)

@@ -4,13 +4,10 @@
 
 /* The machines whose call frame information is compiled, each for files of its e_machine. */
 
-#include <libelf.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-struct entries;
-struct object_cfi;
-struct stack_rules;
+struct code_reader;
 
 /*
  * Registers have their numbers in DWARF: the System V ABI's supplement for x86-64, and DWARF for the Arm 64-bit Architecture
@@ -20,8 +17,7 @@ struct cfi_machine {
 	uint16_t elf_machine;
 	uint8_t fp, sp, return_address;
 	bool has_link; /* return_address is a register that functions save or leave as it is */
-	/* Finds what call frame information does not know of (stack_rules.h). */
-	int (*find_rules)(Elf *elf, const struct object_cfi *cfi, const struct entries *entries, struct stack_rules *ret);
+	const struct code_reader *reader; /* for what call frame information does not know of (stack_rules.h) */
 };
 
 /* NULL: not one of those. */

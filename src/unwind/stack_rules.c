@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "unwind/stack_rules.h"
 
-#include <capstone/capstone.h>
+#include <errno.h>
 #include <gelf.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,10 +11,12 @@
 
 #include "base/array.h"
 #include "shared/unwind_types.h"
+#include "unwind/cfi_machine.h"
+#include "unwind/stack_code.h"
 
 /*
  * The rule at a return address, read from the code itself: the instructions from there to the return say where the
- * caller's stack pointer comes from. They are followed by what they do, not compared with known ones.
+ * caller's stack pointer comes from. They are followed by what they do (stack_code.h), not compared with known ones.
  */
 
 /* The value of a register, in terms of the stack and the registers at the return address. */
@@ -25,219 +27,180 @@ enum value_kind {
 	VALUE_WORD,	  /* *(sp + word) + plus */
 	VALUE_FIELD,	  /* *(*(sp + word) + field) */
 	VALUE_SWITCHED,	  /* *(*(sp + word) + field) - *(sp + depth) + plus */
-	VALUE_LEFT,	  /* sp of the stack that a switch has left, + plus */
+	VALUE_OF,	  /* *(reg + field) + plus: sp has it of the stack that a switch has left. NO_REGISTER: reg has changed */
 	VALUE_ON_NEW,	  /* the word at plus on a stack that the code has changed to */
 };
 
 struct value {
 	enum value_kind kind;
+	unsigned int reg;
 	int64_t word, field, depth, plus;
 };
 
-#define CODE_REGISTERS 16
-
 struct code_walk {
+	const struct cfi_machine *machine;
 	struct value reg[CODE_REGISTERS];
-	uint64_t new_stack_at; /* address of the first instruction that loads the stack pointer; 0: none yet */
+	struct value *sp;
+	size_t new_stack_at; /* the first instruction that loads the stack pointer; 0: none yet */
 	bool has_returned;
 	bool has_stored; /* before that; thread-local memory does not count */
-
-	/* The stack pointer came from a field of what this register points to, and its first word has gone there. */
-	const struct value *left_by;
-	int64_t left_field;
-	bool is_nested;
+	bool is_nested;	 /* the word that the stack pointer came from has got another one of the new stack */
+	bool is_rounded; /* the last change of the stack pointer has rounded it down */
 };
 
-enum { RSP = 4, RBP = 5 };
-
-/* ---- registers, by number ---- */
-
-static const x86_reg wide[CODE_REGISTERS] = {
-	X86_REG_RAX, X86_REG_RCX, X86_REG_RDX, X86_REG_RBX, X86_REG_RSP, X86_REG_RBP, X86_REG_RSI, X86_REG_RDI,
-	X86_REG_R8,  X86_REG_R9,  X86_REG_R10, X86_REG_R11, X86_REG_R12, X86_REG_R13, X86_REG_R14, X86_REG_R15,
-};
-
-/* NULL: not a register of 64 bits. */
-static struct value *value_in_register(struct code_walk *walk, x86_reg reg)
+static void code_walk_begin(struct code_walk *walk, const struct cfi_machine *machine)
 {
-	for (size_t i = 0; i < CODE_REGISTERS; i++)
-		if (wide[i] == reg)
-			return &walk->reg[i];
-	return NULL;
-}
-
-/* The wide register of one of 32 bits; a write to that clears its upper half. */
-static struct value *value_in_half(struct code_walk *walk, x86_reg reg)
-{
-	static const x86_reg half[] = {
-		X86_REG_EAX, X86_REG_ECX, X86_REG_EDX, X86_REG_EBX, X86_REG_ESP, X86_REG_EBP, X86_REG_ESI, X86_REG_EDI,
-		X86_REG_R8D, X86_REG_R9D, X86_REG_R10D, X86_REG_R11D, X86_REG_R12D, X86_REG_R13D, X86_REG_R14D,
-		X86_REG_R15D,
-	};
-
-	for (size_t i = 0; i < CODE_REGISTERS; i++)
-		if (half[i] == reg)
-			return &walk->reg[i];
-	return NULL;
-}
-
-/* ---- operands ---- */
-
-static struct value value_in_memory(struct code_walk *walk, const x86_op_mem *mem)
-{
-	const struct value *base = value_in_register(walk, mem->base);
-
-	if (!base || mem->index != X86_REG_INVALID || mem->segment != X86_REG_INVALID)
-		return (struct value){ 0 };
-	if (base->kind == VALUE_STACK)
-		return (struct value){ .kind = VALUE_WORD, .word = base->plus + mem->disp };
-	if (base == &walk->reg[RSP])
-		return (struct value){ .kind = VALUE_ON_NEW, .plus = base->plus + mem->disp };
-	if (base->kind == VALUE_WORD && !base->plus)
-		return (struct value){ .kind = VALUE_FIELD, .word = base->word, .field = mem->disp };
-	return (struct value){ 0 };
-}
-
-static struct value operand_value(struct code_walk *walk, const cs_x86_op *op)
-{
-	const struct value *value;
-
-	if (op->type == X86_OP_MEM)
-		return value_in_memory(walk, &op->mem);
-	value = op->type == X86_OP_REG ? value_in_register(walk, op->reg) : NULL;
-	return value ? *value : (struct value){ 0 };
-}
-
-/* Sets the first operand, a register. False: of another size. */
-static bool set_operand(struct code_walk *walk, const cs_insn *insn, struct value result)
-{
-	x86_reg reg = insn->detail->x86.operands[0].reg;
-	struct value *value = value_in_register(walk, reg), *half = value_in_half(walk, reg);
-
-	if (value)
-		*value = result;
-	if (half)
-		*half = (struct value){ 0 };
-	value = value ?: half;
-	if (value && value == walk->left_by)
-		walk->left_by = NULL;
-	return value;
+	*walk = (struct code_walk){ .machine = machine, .sp = &walk->reg[machine->sp] };
+	walk->sp->kind = VALUE_STACK;
+	walk->reg[machine->fp].kind = VALUE_CALLERS_FP; /* a function that was called has restored it */
 }
 
 /* ---- instructions ---- */
 
-static void watch_store(struct code_walk *walk, const cs_x86_op *op, const struct value *value)
+static void set_register(struct code_walk *walk, unsigned int reg, struct value value)
 {
-	if (op->mem.segment != X86_REG_FS && !walk->new_stack_at)
-		walk->has_stored = true;
-	if (walk->left_by && value_in_register(walk, op->mem.base) == walk->left_by && op->mem.disp == walk->left_field &&
-	    value->kind == VALUE_ON_NEW && !value->plus)
-		walk->is_nested = true;
+	walk->reg[reg] = value;
+	for (size_t i = 0; i < CODE_REGISTERS; i++)
+		if (walk->reg[i].kind == VALUE_OF && walk->reg[i].reg == reg)
+			walk->reg[i].reg = NO_REGISTER;
+	if (&walk->reg[reg] == walk->sp)
+		walk->is_rounded = false;
 }
 
-/* A store before may have changed the word that is loaded. */
-static void load_stack_pointer(struct code_walk *walk, const cs_insn *insn)
+static struct value value_in_memory(const struct code_walk *walk, unsigned int base, int64_t offset)
 {
-	const cs_x86_op *from = &insn->detail->x86.operands[1];
-	struct value *sp = &walk->reg[RSP];
+	const struct value *from = &walk->reg[base];
 
-	if (walk->new_stack_at) {
-		*sp = (struct value){ 0 };
-		return;
-	}
-	walk->new_stack_at = insn->address;
-	if (walk->has_stored)
-		*sp = (struct value){ 0 };
-	if (sp->kind || from->type != X86_OP_MEM || from->mem.index != X86_REG_INVALID ||
-	    from->mem.segment != X86_REG_INVALID)
-		return;
-	sp->kind = VALUE_LEFT;
-	walk->left_by = value_in_register(walk, from->mem.base);
-	walk->left_field = from->mem.disp;
+	if (from->kind == VALUE_STACK)
+		return (struct value){ .kind = VALUE_WORD, .word = from->plus + offset };
+	if (from == walk->sp)
+		return (struct value){ .kind = VALUE_ON_NEW, .plus = from->plus + offset };
+	if (from->kind == VALUE_WORD && !from->plus)
+		return (struct value){ .kind = VALUE_FIELD, .word = from->word, .field = offset };
+	return (struct value){ .kind = VALUE_OF, .reg = base, .field = offset };
 }
 
-static bool code_mov(struct code_walk *walk, const cs_insn *insn)
+static struct value source_value(const struct code_walk *walk, const struct code_effect *effect)
 {
-	const cs_x86_op *op = insn->detail->x86.operands;
-	struct value value = operand_value(walk, &op[1]);
+	if (effect->base != NO_REGISTER)
+		return value_in_memory(walk, effect->base, effect->offset);
+	return effect->from != NO_REGISTER ? walk->reg[effect->from] : (struct value){ 0 };
+}
 
-	if (op[0].type == X86_OP_MEM) {
-		watch_store(walk, &op[0], &value);
-		return true;
-	}
-	if (!set_operand(walk, insn, value))
-		return false;
-	if (op[0].reg == X86_REG_RSP)
-		load_stack_pointer(walk, insn);
+/* A store before may have changed the word that is loaded. False: it is not the first load. */
+static bool load_stack_pointer(struct code_walk *walk, size_t at, struct value value)
+{
+	bool is_first = !walk->new_stack_at;
+
+	if (is_first)
+		walk->new_stack_at = at;
+	if (!is_first || (walk->has_stored && value.kind != VALUE_OF))
+		value = (struct value){ 0 };
+	set_register(walk, walk->machine->sp, value);
+	return is_first;
+}
+
+static bool code_set(struct code_walk *walk, const struct code_effect *effect, size_t at)
+{
+	struct value value = source_value(walk, effect), second = { 0 };
+
+	if (effect->to == walk->machine->sp)
+		return load_stack_pointer(walk, at, effect->base == NO_REGISTER && value.kind == VALUE_OF ? second : value);
+	if (effect->second != NO_REGISTER)
+		second = value_in_memory(walk, effect->base, effect->offset + 8);
+	walk->sp->plus += effect->popped;
+	walk->is_rounded &= !effect->popped;
+	set_register(walk, effect->to, value);
+	if (effect->second != NO_REGISTER)
+		set_register(walk, effect->second, second);
 	return true;
 }
 
 static bool has_sum(enum value_kind kind)
 {
-	return kind == VALUE_STACK || kind == VALUE_WORD || kind == VALUE_SWITCHED || kind == VALUE_LEFT;
+	return kind == VALUE_STACK || kind == VALUE_WORD || kind == VALUE_SWITCHED || kind == VALUE_OF;
 }
 
-static bool code_sum(struct code_walk *walk, const cs_insn *insn)
+/* The stack pointer may be set to another place on the same stack by way of a register. */
+static bool code_add(struct code_walk *walk, const struct code_effect *effect, size_t at)
 {
-	const cs_x86_op *op = insn->detail->x86.operands;
-	struct value value = operand_value(walk, &op[0]), other = operand_value(walk, &op[1]);
-	bool is_sub = insn->id == X86_INS_SUB;
+	struct value value = walk->reg[effect->left], moved = value;
+	bool is_of_sp, is_same_stack;
 
-	if (op[0].type == X86_OP_MEM)
-		return false;
-	if (op[1].type == X86_OP_IMM && has_sum(value.kind))
-		value.plus += is_sub ? -op[1].imm : op[1].imm;
-	else if (is_sub && value.kind == VALUE_FIELD && other.kind == VALUE_WORD && !other.plus)
-		value = (struct value){ .kind = VALUE_SWITCHED, .word = value.word, .field = value.field,
-					.depth = other.word };
-	else
+	moved.plus = walk->sp->plus;
+	is_same_stack = !memcmp(&moved, walk->sp, sizeof(moved));
+	is_of_sp = effect->left == walk->machine->sp;
+	if (has_sum(value.kind))
+		value.plus += effect->offset;
+	else if (effect->offset)
 		value = (struct value){ 0 };
-	return set_operand(walk, insn, value);
+	if (effect->to == walk->machine->sp && !is_of_sp && !is_same_stack)
+		return load_stack_pointer(walk, at, value);
+	set_register(walk, effect->to, value);
+	return true;
 }
 
-static bool code_pop(struct code_walk *walk, const cs_insn *insn)
+static void code_subtract(struct code_walk *walk, const struct code_effect *effect)
 {
-	const x86_op_mem top = { .base = X86_REG_RSP };
-	struct value value = value_in_memory(walk, &top);
+	struct value end = walk->reg[effect->left], depth = source_value(walk, effect), value = { 0 };
 
-	walk->reg[RSP].plus += 8;
-	return insn->detail->x86.operands[0].type == X86_OP_REG && set_operand(walk, insn, value);
+	if (end.kind == VALUE_FIELD && depth.kind == VALUE_WORD && !depth.plus)
+		value = (struct value){ .kind = VALUE_SWITCHED, .word = end.word, .field = end.field, .depth = depth.word };
+	set_register(walk, effect->to, value);
 }
 
-static bool code_lea(struct code_walk *walk, const cs_insn *insn)
+/* Where calls push the return address, the word that goes back lies at the top of the new stack. */
+static void code_store(struct code_walk *walk, const struct code_effect *effect)
 {
-	return insn->detail->x86.operands[0].reg != X86_REG_RSP && set_operand(walk, insn, (struct value){ 0 });
+	const struct value *sp = walk->sp, *value;
+
+	walk->has_stored |= !walk->new_stack_at;
+	if (sp->kind != VALUE_OF || effect->base != sp->reg || effect->offset != sp->field ||
+	    effect->base == NO_REGISTER || effect->from == NO_REGISTER)
+		return;
+	value = &walk->reg[effect->from];
+	walk->is_nested |= value->kind == VALUE_ON_NEW && (walk->machine->has_link || !value->plus);
+}
+
+static void code_call_of_go(struct code_walk *walk, unsigned int kept)
+{
+	for (unsigned int i = 0; i < CODE_REGISTERS; i++)
+		if (i != kept && i != walk->machine->sp)
+			set_register(walk, i, (struct value){ 0 });
 }
 
 /* Follows an instruction. False: control may go elsewhere, or what it does is not known. */
-static bool code_walk_step(struct code_walk *walk, const cs_insn *insn)
+static bool code_walk_step(struct code_walk *walk, const struct code_effect *effect, size_t at)
 {
-	switch (insn->id) {
-	case X86_INS_MOV:
-		return code_mov(walk, insn);
-	case X86_INS_ADD:
-	case X86_INS_SUB:
-		return code_sum(walk, insn);
-	case X86_INS_POP:
-		return code_pop(walk, insn);
-	case X86_INS_LEA:
-		return code_lea(walk, insn);
-	case X86_INS_CMP:
-	case X86_INS_NOP:
+	switch (effect->kind) {
+	case EFFECT_SET:
+		return code_set(walk, effect, at);
+	case EFFECT_ADD:
+		return code_add(walk, effect, at);
+	case EFFECT_SUBTRACT:
+		code_subtract(walk, effect);
 		return true;
-	case X86_INS_RET:
-		walk->has_returned = !insn->detail->x86.op_count;
-		return walk->has_returned;
+	case EFFECT_STORE:
+		code_store(walk, effect);
+		return true;
+	case EFFECT_CALL_OF_GO:
+		code_call_of_go(walk, effect->from);
+		return true;
+	case EFFECT_RETURN:
+		walk->sp->plus += effect->popped;
+		walk->has_returned = true;
+		return true;
+	case EFFECT_UNKNOWN:
+	case EFFECT_CLEAR:
+		if (effect->to != NO_REGISTER)
+			set_register(walk, effect->to, (struct value){ 0 });
+		return effect->kind == EFFECT_CLEAR;
+	case EFFECT_ROUND:
+		walk->is_rounded = true;
+		return false;
+	default:
+		return effect->kind == EFFECT_NONE;
 	}
-	return false;
-}
-
-static void code_walk_begin(struct code_walk *walk)
-{
-	*walk = (struct code_walk){
-		.reg[RSP] = { .kind = VALUE_STACK },
-		.reg[RBP] = { .kind = VALUE_CALLERS_FP }, /* a function that was called has restored it */
-	};
 }
 
 /* ---- the rule ---- */
@@ -249,38 +212,56 @@ static bool fits_byte(int64_t offset)
 
 static struct unwind_rule rule_of_cfa(const struct value *sp, bool is_nested)
 {
-	int64_t above = sp->plus + 8; /* the return has popped a word */
-
-	if (sp->kind == VALUE_STACK && above > 0 && above <= UNWIND_OFFSET_MAX)
-		return (struct unwind_rule){ .cfa_kind = UNWIND_CFA_SP, .cfa_off = above };
-	if (sp->kind == VALUE_WORD && fits_byte(sp->word) && fits_byte(above))
-		return (struct unwind_rule){ .cfa_kind = UNWIND_CFA_SP_DEREF, .cfa_off = sp->word, .addend = above };
+	if (sp->kind == VALUE_STACK && sp->plus > 0 && sp->plus <= UNWIND_OFFSET_MAX)
+		return (struct unwind_rule){ .cfa_kind = UNWIND_CFA_SP, .cfa_off = sp->plus };
+	if (sp->kind == VALUE_WORD && fits_byte(sp->word) && fits_byte(sp->plus))
+		return (struct unwind_rule){ .cfa_kind = UNWIND_CFA_SP_DEREF, .cfa_off = sp->word, .addend = sp->plus };
 	if (sp->kind == VALUE_SWITCHED && fits_byte(sp->word) && fits_byte(sp->field) && fits_byte(sp->depth) &&
-	    fits_byte(2 * above))
+	    fits_byte(2 * sp->plus))
 		return (struct unwind_rule){ .cfa_kind = UNWIND_CFA_SWITCH, .addend = sp->depth,
-					     .cfa_off = UNWIND_SWITCH(sp->word, sp->field, above) };
-	if (sp->kind == VALUE_LEFT && is_nested && fits_byte(above))
-		return (struct unwind_rule){ .cfa_kind = UNWIND_CFA_LEFT, .cfa_off = above };
+					     .cfa_off = UNWIND_SWITCH(sp->word, sp->field, sp->plus) };
+	if (sp->kind == VALUE_OF && is_nested && fits_byte(sp->plus))
+		return (struct unwind_rule){ .cfa_kind = UNWIND_CFA_LEFT, .cfa_off = sp->plus };
 	return (struct unwind_rule){ 0 };
 }
 
+/* Whether a register was loaded from the caller's stack, and from where, as the stack pointer counts. */
+static bool is_saved(const struct code_walk *walk, unsigned int reg, int64_t *ret_at)
+{
+	const struct value *value = &walk->reg[reg];
+
+	if (walk->sp->kind != VALUE_STACK) {
+		*ret_at = value->plus;
+		return value->kind == VALUE_ON_NEW;
+	}
+	*ret_at = value->word;
+	return value->kind == VALUE_WORD && !value->plus;
+}
+
 /*
- * The rule after has_returned; UNWIND_CFA_NONE if the stack pointer is not known. A switch of stacks begins at a place
- * that a field says. If code takes its stack pointer from such a field and puts the word there into the field again, the
- * rule is UNWIND_CFA_LEFT, and cfa_off counts from that place.
+ * UNWIND_CFA_NONE if the way to the caller is not known. A switch of stacks begins at a place that a field says. If code
+ * takes its stack pointer from such a field and puts a word there into the field again, the rule is UNWIND_CFA_LEFT, and
+ * cfa_off counts from that place.
  */
 static struct unwind_rule code_walk_rule(const struct code_walk *walk)
 {
-	const struct value *sp = &walk->reg[RSP], *fp = &walk->reg[RBP];
-	struct unwind_rule rule = rule_of_cfa(sp, walk->is_nested);
+	const struct cfi_machine *machine = walk->machine;
+	struct unwind_rule rule = rule_of_cfa(walk->sp, walk->is_nested);
+	int64_t fp_at, return_at;
+	bool has_fp = is_saved(walk, machine->fp, &fp_at);
 
-	if (!rule.cfa_kind || fp->kind == VALUE_CALLERS_FP)
-		return rule;
-	rule.fp_kind = UNWIND_FP_LOST;
-	if (fp->kind == VALUE_ON_NEW || (fp->kind == VALUE_WORD && !fp->plus && sp->kind == VALUE_STACK)) {
-		rule.fp_kind = UNWIND_FP_AT_CFA;
-		rule.fp_off = (fp->kind == VALUE_WORD ? fp->word : fp->plus) - (sp->plus + 8);
+	if (!walk->has_returned || !rule.cfa_kind)
+		return (struct unwind_rule){ 0 };
+	if (machine->has_link) {
+		if (!has_fp || !is_saved(walk, machine->return_address, &return_at) || return_at != fp_at + 8)
+			return (struct unwind_rule){ 0 };
+		rule.return_kind = UNWIND_RETURN_ABOVE_FP;
 	}
+	if (walk->reg[machine->fp].kind == VALUE_CALLERS_FP)
+		return rule;
+	rule.fp_kind = has_fp ? UNWIND_FP_AT_CFA : UNWIND_FP_LOST;
+	if (has_fp)
+		rule.fp_off = fp_at - walk->sp->plus;
 	return rule;
 }
 
@@ -308,11 +289,9 @@ struct callback_place {
 };
 
 struct scan {
-	csh capstone;
-	cs_insn *insn;
-	const uint8_t *code;
-	size_t bytes;
-	uint64_t vaddr; /* of code */
+	const struct cfi_machine *machine;
+	const struct code_reader *reader;
+	struct code code;
 	const struct entries *entries;
 	struct stack_rules *found;
 	struct begin_place begin;
@@ -322,72 +301,32 @@ struct scan {
 /* Not in C code, which .eh_frame describes. */
 static int add_stack_rule(struct scan *scan, size_t return_at, struct unwind_rule rule)
 {
-	const struct stack_rule found = { .address = scan->vaddr + return_at - 1, .rule = rule };
+	const struct stack_rule found = { .address = scan->code.vaddr + return_at - 1, .rule = rule };
 
 	return entries_are_sure(scan->entries, found.address) ? 0 : array_push(scan->found, rule, found);
 }
 
-/* Decodes the instruction at *at, and moves there. */
-static bool next_insn(struct scan *scan, size_t *at)
-{
-	const uint8_t *byte = scan->code + *at;
-	uint64_t address = scan->vaddr + *at;
-	size_t left = scan->bytes - *at;
-
-	if (!left || !cs_disasm_iter(scan->capstone, &byte, &left, &address, scan->insn))
-		return false;
-	*at = byte - scan->code;
-	return true;
-}
-
-/* mov %reg,%rsp and mov …,%rsp */
-static bool is_stack_load(const uint8_t *code)
-{
-	if (code[1] == 0x89)
-		return (code[0] & 0xfb) == 0x48 && (code[2] & 0xc7) == 0xc4;
-	return code[1] == 0x8b && (code[0] & 0xfe) == 0x48 && (code[2] & 0x38) == 0x20;
-}
-
-/* Whether a call may end there: call …, call *%reg. */
-static bool is_behind_call(const struct scan *scan, size_t at)
-{
-	const uint8_t *code = scan->code + at;
-
-	return (at >= 5 && code[-5] == 0xe8) || (at >= 2 && code[-2] == 0xff && (code[-1] & 0xf8) == 0xd0);
-}
-
-static bool is_in_insn_group(const cs_insn *insn, unsigned int group)
-{
-	for (size_t i = 0; i < insn->detail->groups_count; i++)
-		if (insn->detail->groups[i] == group)
-			return true;
-	return false;
-}
-
 /*
- * Where code goes on if the current instruction, which ends at `at`, is a conditional jump; 0: nowhere. Once the callback
- * is on C's stack again, both ways return from there.
+ * Where code goes on if an instruction cannot be followed; 0: nowhere. Once the callback is on C's stack again, both ways
+ * of a branch return from there.
  */
-static size_t next_place(const struct scan *scan, const struct code_walk *walk, size_t at)
+static size_t next_place(const struct scan *scan, const struct code_walk *walk, const struct code_effect *effect)
 {
-	const cs_x86_op *op = scan->insn->detail->x86.operands;
+	bool is_ahead = effect->target > effect->end && effect->target < scan->code.size;
 
-	if (!is_in_insn_group(scan->insn, X86_GRP_JUMP) || scan->insn->id == X86_INS_JMP || !walk->is_nested ||
-	    op[0].type != X86_OP_IMM || (uint64_t)op[0].imm - scan->vaddr >= scan->bytes)
-		return 0;
-	return (uint64_t)op[0].imm - scan->vaddr > at ? op[0].imm - scan->vaddr : 0;
+	return effect->kind == EFFECT_BRANCH && walk->is_nested && is_ahead ? effect->target : 0;
 }
 
 /* Follows the code from a return address to the function's return. */
-static struct unwind_rule rule_from(struct scan *scan, size_t from, struct code_walk *walk)
+static struct unwind_rule rule_from(const struct scan *scan, size_t from, struct code_walk *walk)
 {
+	struct code_effect effect;
 	size_t at = from;
 
-	code_walk_begin(walk);
-	while (at && at < from + 2 * NEAR_BYTES && !walk->has_returned && next_insn(scan, &at))
-		if (!code_walk_step(walk, scan->insn))
-			at = next_place(scan, walk, at);
-	return walk->has_returned ? code_walk_rule(walk) : (struct unwind_rule){ 0 };
+	code_walk_begin(walk, scan->machine);
+	while (at && at < from + 2 * NEAR_BYTES && !walk->has_returned && scan->reader->read(&scan->code, at, &effect))
+		at = code_walk_step(walk, &effect, at) ? effect.end : next_place(scan, walk, &effect);
+	return code_walk_rule(walk);
 }
 
 static int add_rule_before(struct scan *scan, size_t return_at, const struct code_walk *walk, struct unwind_rule rule)
@@ -395,7 +334,7 @@ static int add_rule_before(struct scan *scan, size_t return_at, const struct cod
 	if (rule.cfa_kind != UNWIND_CFA_LEFT)
 		return add_stack_rule(scan, return_at, rule);
 	scan->callback = (struct callback_place){
-		.return_at = return_at, .field = walk->left_field, .rule = rule, .nr = scan->callback.nr + 1,
+		.return_at = return_at, .field = walk->sp->field, .rule = rule, .nr = scan->callback.nr + 1,
 	};
 	return 0;
 }
@@ -410,47 +349,54 @@ static int rules_before(struct scan *scan, size_t load)
 	struct code_walk walk;
 	int err = 0;
 
-	for (size_t at = load > NEAR_BYTES ? load - NEAR_BYTES : 0; !err && at <= load; at++) {
-		if (!is_behind_call(scan, at))
+	for (size_t at = load > NEAR_BYTES ? load - NEAR_BYTES : 0; !err && at <= load; at += scan->reader->step) {
+		enum code_effect_kind call = scan->reader->call_before(&scan->code, at);
+
+		if (call == EFFECT_NONE)
 			continue;
 		rule = rule_from(scan, at, &walk);
-		if (walk.new_stack_at == scan->vaddr + load)
-			err = add_rule_before(scan, at, &walk, rule);
+		if (walk.new_stack_at == load)
+			err = add_rule_before(scan, at, &walk, call == EFFECT_CALL ? rule : (struct unwind_rule){ 0 });
 	}
 	return err;
 }
 
-/* mov field(…),%rsp; sub $below,%rsp; and $-16,%rsp */
-static void note_begin(struct begin_place *begin, const cs_insn *insn, bool *is_aligned)
+/* mov field(…),sp; sub $below,sp; and $-16,sp. One that comes from elsewhere counts as two: no callback lies at it. */
+static void note_begin(struct scan *scan, const struct code_walk *walk, size_t return_at)
 {
-	const cs_x86_op *op = insn->detail->x86.operands;
+	bool is_known = walk->sp->kind == VALUE_OF && walk->sp->plus <= 0;
+	struct code_walk back;
 
-	if (insn->detail->x86.op_count != 2 || op[0].type != X86_OP_REG || op[0].reg != X86_REG_RSP)
+	if (!walk->is_rounded && !(is_known && scan->reader->has_round_sp))
 		return;
-	if (op[1].type == X86_OP_MEM)
-		begin->field = op[1].mem.disp;
-	else if (insn->id == X86_INS_SUB)
-		begin->below += op[1].imm;
-	*is_aligned = insn->id == X86_INS_AND && op[1].type == X86_OP_IMM && op[1].imm == -16;
+	if (rule_from(scan, return_at, &back).cfa_kind != UNWIND_CFA_SWITCH)
+		return;
+	scan->begin.field = walk->sp->field;
+	scan->begin.below = -walk->sp->plus;
+	scan->begin.nr += is_known ? 1 : 2;
 }
 
 /* The first call behind the instruction: unless a rule is found, nothing on the new stack says where the old one is. */
 static int no_rule_behind(struct scan *scan, size_t load)
 {
-	struct begin_place begin = { .nr = scan->begin.nr + 1 };
+	size_t before = scan->reader->before_load, at = load >= before ? load - before : load;
+	struct code_effect effect;
 	struct code_walk walk;
-	bool is_aligned = false;
-	size_t at = load;
 
-	while (at < load + NEAR_BYTES && next_insn(scan, &at)) {
-		if (is_in_insn_group(scan->insn, X86_GRP_CALL)) {
-			if (is_aligned && rule_from(scan, at, &walk).cfa_kind == UNWIND_CFA_SWITCH)
-				scan->begin = begin;
-			return add_stack_rule(scan, at, (struct unwind_rule){ 0 });
+	code_walk_begin(&walk, scan->machine);
+	for (; at <= load + NEAR_BYTES && scan->reader->read(&scan->code, at, &effect); at = effect.end) {
+		switch (effect.kind) {
+		case EFFECT_CALL:
+		case EFFECT_CALL_OF_GO:
+			note_begin(scan, &walk, effect.end);
+			return add_stack_rule(scan, effect.end, (struct unwind_rule){ 0 });
+		case EFFECT_BRANCH:
+		case EFFECT_JUMP:
+		case EFFECT_RETURN:
+			return 0;
+		default:
+			code_walk_step(&walk, &effect, at);
 		}
-		if (is_in_insn_group(scan->insn, X86_GRP_JUMP) || is_in_insn_group(scan->insn, X86_GRP_RET))
-			break;
-		note_begin(&begin, scan->insn, &is_aligned);
 	}
 	return 0;
 }
@@ -458,16 +404,11 @@ static int no_rule_behind(struct scan *scan, size_t load)
 /* ---- Go code that C code calls ---- */
 
 /* crosscall2, at its call of the function that the callback returns from. */
-static bool is_caller_of(const struct scan *scan, size_t at, size_t callback)
+static bool is_caller_of(const struct scan *scan, size_t at, size_t callback, size_t *ret_end)
 {
-	int32_t distance;
-	uint64_t target;
+	size_t target = scan->reader->call_target(&scan->code, at, ret_end);
 
-	if (scan->code[at] != 0xe8 || at + 5 > scan->bytes)
-		return false;
-	memcpy(&distance, scan->code + at + 1, sizeof(distance));
-	target = at + 5 + (int64_t)distance;
-	return target < callback && callback - target < 4 * NEAR_BYTES && !((scan->vaddr + target) % 16);
+	return target < callback && callback - target < 4 * NEAR_BYTES && !((scan->code.vaddr + target) % 16);
 }
 
 /*
@@ -481,19 +422,20 @@ static int add_callback(struct scan *scan)
 	int64_t above = callback->rule.cfa_off, rounded;
 	struct unwind_rule caller;
 	struct code_walk walk;
+	size_t return_at;
 	int err = 0;
 
 	if (callback->nr != 1 || scan->begin.nr != 1 || callback->field != scan->begin.field)
 		return 0;
-	for (size_t i = 0; !err && i + 5 <= scan->bytes; i++) {
-		if (!is_caller_of(scan, i, callback->return_at))
+	for (size_t i = 0; !err && i + MARK_BYTES <= scan->code.size; i += scan->reader->step) {
+		if (!is_caller_of(scan, i, callback->return_at, &return_at))
 			continue;
-		caller = rule_from(scan, i + 5, &walk);
+		caller = rule_from(scan, return_at, &walk);
 		if (caller.cfa_kind != UNWIND_CFA_SP || caller.fp_kind != UNWIND_FP_AT_CFA)
 			continue;
-		rounded = -(caller.cfa_off + above + scan->begin.below) & 15;
+		rounded = scan->reader->has_round_sp ? 0 : -(caller.cfa_off + above + scan->begin.below) & 15;
 		callback->rule.cfa_off = scan->begin.below + rounded + above;
-		err = add_stack_rule(scan, i + 5, caller) ?:
+		err = add_stack_rule(scan, return_at, caller) ?:
 		      add_stack_rule(scan, callback->return_at, callback->rule);
 	}
 	return err;
@@ -501,45 +443,44 @@ static int add_callback(struct scan *scan)
 
 /* ---- the file ---- */
 
-/* goexit: nop, call …, nop, between functions. The goroutine's first function returns behind the first nop. */
-static bool is_goexit(const uint8_t *code)
-{
-	return code[0] == 0x90 && code[1] == 0xe8 && code[6] == 0x90 && code[7] == 0xcc;
-}
-
+/* The goroutine's first function returns behind the first instruction of goexit. */
 static int scan_code(struct scan *scan)
 {
 	const struct unwind_rule root = { .cfa_kind = UNWIND_CFA_ROOT };
+	const struct code *code = &scan->code;
 	unsigned int loads = 0;
 	int err = 0;
 
-	for (size_t i = 0; !err && i + 8 <= scan->bytes; i++) {
-		const uint8_t *code = scan->code + i;
+	for (size_t i = 0; !err && i + MARK_BYTES <= code->size; i += scan->reader->step) {
+		enum code_mark mark = scan->reader->mark(code->byte + i);
 
-		if (is_stack_load(code) && !entries_are_sure(scan->entries, scan->vaddr + i) && loads++ < LOADS_MAX)
+		if (mark == MARK_LOAD && !entries_are_sure(scan->entries, code->vaddr + i) && loads++ < LOADS_MAX)
 			err = rules_before(scan, i) ?: no_rule_behind(scan, i);
-		else if (!((scan->vaddr + i) % 16) && is_goexit(code))
-			err = add_stack_rule(scan, i + 1, root);
+		else if (mark == MARK_GOEXIT && !((code->vaddr + i) % 16))
+			err = add_stack_rule(scan, i + scan->reader->step, root);
 	}
 	scan->found->is_partial |= loads > LOADS_MAX;
 	return err ?: add_callback(scan);
 }
 
-static int scan_segment(struct scan *scan, Elf *elf, const struct unwind_segment *segment)
+static int scan_segment(struct scan *scan, Elf *elf, const struct unwind_segment *segment, bool has_go)
 {
 	uint64_t bytes = segment->end - segment->offset;
 	Elf_Data *data;
+	int err = 0;
 
 	data = bytes > SCAN_BYTES_MAX ? NULL : elf_getdata_rawchunk(elf, segment->offset, bytes, ELF_T_BYTE);
 	if (!data || !data->d_buf) {
-		scan->found->is_partial = true;
+		scan->found->is_partial |= has_go;
 		return 0;
 	}
-	scan->code = data->d_buf;
-	scan->bytes = data->d_size;
-	scan->vaddr = segment->offset + segment->delta;
+	scan->code.byte = data->d_buf;
+	scan->code.size = data->d_size;
+	scan->code.vaddr = segment->offset + segment->delta;
 	scan->begin.nr = scan->callback.nr = 0;
-	return scan_code(scan);
+	if (scan->reader->find_signals)
+		err = scan->reader->find_signals(&scan->code, scan->entries, scan->found);
+	return err || !has_go ? err : scan_code(scan);
 }
 
 /* At one address a rule comes before none. */
@@ -552,7 +493,7 @@ static int compare_stack_rules(const void *left, const void *right)
 	return !a->rule.cfa_kind - !b->rule.cfa_kind;
 }
 
-void stack_rules_sort(struct stack_rules *rules)
+static void stack_rules_sort(struct stack_rules *rules)
 {
 	size_t kept = 0;
 
@@ -566,23 +507,20 @@ void stack_rules_sort(struct stack_rules *rules)
 
 int stack_rules_find(Elf *elf, const struct object_cfi *cfi, const struct entries *entries, struct stack_rules *ret)
 {
-	struct scan scan = { .found = ret, .entries = entries };
-	int err = 0;
+	const struct code_reader *reader = cfi->machine->reader;
+	struct scan scan = { .machine = cfi->machine, .reader = reader, .found = ret, .entries = entries };
+	int err;
 
 	*ret = (struct stack_rules){ 0 };
-	if (!cfi->has_go)
+	if (!cfi->has_go && !reader->find_signals)
 		return 0;
-	if (cs_open(CS_ARCH_X86, CS_MODE_64, &scan.capstone))
-		return -ENOMEM;
-	cs_option(scan.capstone, CS_OPT_DETAIL, CS_OPT_ON);
-	scan.insn = cs_malloc(scan.capstone);
-	if (!scan.insn)
-		err = -ENOMEM;
+	err = reader->open ? reader->open(&scan.code) : 0;
+	if (err)
+		return err;
 	for (uint32_t i = 0; !err && i < cfi->segment_nr; i++)
-		err = scan_segment(&scan, elf, &cfi->segment[i]);
-	if (scan.insn)
-		cs_free(scan.insn, 1);
-	cs_close(&scan.capstone);
+		err = scan_segment(&scan, elf, &cfi->segment[i], cfi->has_go);
+	if (reader->close)
+		reader->close(&scan.code);
 	stack_rules_sort(ret);
 	return err;
 }

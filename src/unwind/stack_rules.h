@@ -30,20 +30,11 @@ struct stack_rules {
 	bool is_partial; /* not all code was searched: .debug_frame may be wrong anywhere */
 };
 
-/* By address, one at each. */
-void stack_rules_sort(struct stack_rules *rules);
-
-/* None in code of .eh_frame, and if the file has no Go. entries are sorted. 0 or -ENOMEM. The caller frees rule. x86-64. */
-int stack_rules_find(Elf *elf, const struct object_cfi *cfi, const struct entries *entries, struct stack_rules *ret);
-
 /*
- * The same for arm64. A signal handler returns to code of the vDSO, or of musl, that does nothing but rt_sigreturn(): the
- * kernel has put all registers above the stack pointer.
+ * By address, one at each. Of Go's code none in code of .eh_frame, and none if the file has no Go. On arm64 a signal
+ * handler returns to code of the vDSO, or of musl, that does nothing but rt_sigreturn(): the kernel has put all registers
+ * above the stack pointer. entries are sorted. 0 or -ENOMEM. The caller frees rule.
  */
-int stack_rules_find_arm64(Elf *elf, const struct object_cfi *cfi, const struct entries *entries, struct stack_rules *ret);
-
-/* The rules of Go's code in one segment, which has these bytes. */
-int stack_rules_of_go_arm64(const struct unwind_segment *segment, const uint8_t *code, size_t bytes,
-			    const struct entries *entries, struct stack_rules *found);
+int stack_rules_find(Elf *elf, const struct object_cfi *cfi, const struct entries *entries, struct stack_rules *ret);
 
 #endif

@@ -259,7 +259,7 @@ static int list_fdes(struct compiler *c)
 
 static int compile(struct compiler *c, Elf *elf, struct unwind_table *table)
 {
-	int err = list_fdes(c) ?: c->cfi.machine->find_rules(elf, &c->cfi, &c->entries, &c->stack_rules);
+	int err = list_fdes(c) ?: stack_rules_find(elf, &c->cfi, &c->entries, &c->stack_rules);
 
 	if (!err && !c->entries.fde_nr && !c->stack_rules.rule_nr)
 		err = -ENODATA;

@@ -47,28 +47,30 @@ MUTANTS = {
         "bpf/shared/unwind_step.h", "frame->is_fp_lost |= frame->fp - *ret_cfa >= end - *ret_cfa;", ""),
     "switch: back without having left": ("bpf/shared/unwind_step.h", "if (!frame->left_sp)", "if (0)"),
     "switch: back again and again": ("bpf/shared/unwind_step.h", "\t\tframe->left_sp = 0;\n", ""),
-    "code on arm64: a call changes g": ("src/unwind/stack_rules_go_arm64.c", "\t\tif (i != REG_G)\n", ""),
-    "code on arm64: another field is put right": ("src/unwind/stack_rules_go_arm64.c", " && at == sp->field", ""),
-    "code on arm64: a switch begins at another field": (
-        "src/unwind/stack_rules_go_arm64.c", " || scan->callback_field != scan->begin_field", ""),
-    "code on arm64: a switch begins right at the field": (
-        "src/unwind/stack_rules_go_arm64.c", "\tscan->callback_rule.cfa_off += scan->begin_below;\n", ""),
-    "code: what has been stored before": ("src/unwind/stack_rules.c", "\tif (walk->has_stored)\n", "\tif (0)\n"),
-    "code: half a register": ("src/unwind/stack_rules.c", "\t\t*half = (struct value){ 0 };\n", "\t\t;\n"),
-    "code: another field": ("src/unwind/stack_rules.c", "op->mem.disp == walk->left_field &&", ""),
+    "code on arm64: a call changes g": ("src/unwind/stack_rules.c", "i != kept && ", ""),
+    "code: a switch begins at another field": (
+        "src/unwind/stack_rules.c", " || callback->field != scan->begin.field", ""),
+    "code: a switch begins right at the field": (
+        "src/unwind/stack_rules.c", "scan->begin.below = -walk->sp->plus", "scan->begin.below = 0"),
+    "code: what has been stored before": ("src/unwind/stack_rules.c", "(walk->has_stored && value.kind != VALUE_OF)", "0"),
+    "code: half a register": (
+        "src/unwind/stack_code_x86.c", "\t\tret->kind = EFFECT_CLEAR;\n", "\t\tret->kind = EFFECT_NONE;\n"),
+    "code: another field": ("src/unwind/stack_rules.c", " || effect->offset != sp->field", ""),
     "code: another register": (
-        "src/unwind/stack_rules.c", "if (value && value == walk->left_by)", "if (0)"),
-    "code: no saved frame pointer": ("src/unwind/stack_rules.c", "\trule.fp_kind = UNWIND_FP_AT_CFA;", "\t;"),
-    "stacks: of any program": ("src/unwind/stack_rules.c", "if (!cfi->has_go)", "if (0)"),
+        "src/unwind/stack_rules.c", "\t\t\twalk->reg[i].reg = NO_REGISTER;", "\t\t\t;"),
+    "code: no saved frame pointer": ("src/unwind/stack_rules.c", "has_fp ? UNWIND_FP_AT_CFA : UNWIND_FP_LOST", "UNWIND_FP_LOST"),
+    "stacks: of any program": ("src/unwind/stack_rules.c", "err || !has_go ? err", "err ? err"),
     "stacks: of described code": (
         "src/unwind/stack_rules.c", "entries_are_sure(scan->entries, found.address)", "0"),
     "stacks: loads of described code": (
-        "src/unwind/stack_rules.c", " && !entries_are_sure(scan->entries, scan->vaddr + i)", ""),
+        "src/unwind/stack_rules.c", " && !entries_are_sure(scan->entries, code->vaddr + i)", ""),
     "stacks: .debug_frame where not all was searched": (
         "src/unwind/unwind_table.c", " && c->stack_rules.is_partial", " && 0"),
     "stacks: not rounded down": ("src/unwind/stack_rules.c", "+ scan->begin.below) & 15", "+ scan->begin.below) & 0"),
     "stacks: a callback from nowhere": (
-        "src/unwind/stack_rules.c", "\t\tif (!is_caller_of(scan, i, callback->return_at))\n\t\t\tcontinue;\n", ""),
+        "src/unwind/stack_rules.c",
+        "if (!is_caller_of(scan, i, callback->return_at, &return_at))\n\t\t\tcontinue;",
+        "is_caller_of(scan, i, callback->return_at, &return_at);"),
     "stacks: a rule does not end": (
         "src/unwind/unwind_table.c", "rows_add(&c->rows, next->address + 1, c->current)", "0"),
     "stacks: none before a rule": ("src/unwind/stack_rules.c", "!a->rule.cfa_kind - !b->rule.cfa_kind",
@@ -165,7 +167,7 @@ MUTANTS = {
     "link: the end of a guess is a stack pointer": (
         "bpf/shared/unwind_step.h", "\tif (!needs_fp && frame->is_sp_lost)\n\t\treturn UNWIND_NO_RULE;", "\tif (0)\n\t\treturn UNWIND_NO_RULE;"),
     "link: any code is a signal's end": (
-        "src/unwind/stack_rules_arm64.c", "if (!entries_are_sure(entries, vaddr))", "if (1)"),
+        "src/unwind/stack_code_arm64.c", " && !entries_are_sure(entries, vaddr)", ""),
 
     # the object
     "object: any machine": (
