@@ -164,8 +164,7 @@ bool file_version_fits(const struct file_version *stamp, const struct stat *st)
 	       st->st_mtim.tv_nsec == stamp->mtime.tv_nsec;
 }
 
-/* Writes through a separate stream on the same open file; the caller keeps the descriptor. */
-static int write_to(int fd, const struct writing *writing)
+int file_fill(int fd, int (*write)(FILE *out, const void *what), const void *what)
 {
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0), err;
 	FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
@@ -177,7 +176,7 @@ static int write_to(int fd, const struct writing *writing)
 		return err;
 	}
 	errno = 0;
-	err = writing->write(out, writing->what);
+	err = write(out, what);
 	if (!err && (fflush(out) || ferror(out)))
 		err = -errno ?: -EIO;
 	return replace_errno(fclose(out)) && !err ? -errno : err;
@@ -265,7 +264,7 @@ static int resolve_links(char **path, bool is_strict, bool *ret_direct)
 static int write_directly(const char *path, const struct writing *writing)
 {
 	int fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);
-	int err = fd < 0 ? -errno : write_to(fd, writing);
+	int err = fd < 0 ? -errno : file_fill(fd, writing->write, writing->what);
 
 	if (fd >= 0)
 		close(fd);
@@ -360,7 +359,7 @@ static int replace_in(int dir_fd, const char *name, const struct writing *writin
 	if (!err && writing->owner)
 		err = replace_errno(fchown(draft.fd, writing->owner->uid, writing->owner->gid));
 	if (!err)
-		err = write_to(draft.fd, writing) ?: finish(&draft, writing->old);
+		err = file_fill(draft.fd, writing->write, writing->what) ?: finish(&draft, writing->old);
 	atomic_file_close(&draft);
 	return err ?: sync_dir(dir_fd);
 }

@@ -32,6 +32,9 @@ struct file_owner {
 int file_replace_for(const char *path, const struct file_owner *owner, int (*write)(FILE *out, const void *what),
 		     const void *what, struct reason *why);
 
+/* Writes through a separate stream on the same open file; the caller keeps the descriptor. 0 or a negative errno. */
+int file_fill(int fd, int (*write)(FILE *out, const void *what), const void *what);
+
 /* Identifies a file that was read, and its version: the path may lead to another file by now. */
 struct file_version {
 	dev_t dev;

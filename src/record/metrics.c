@@ -328,25 +328,6 @@ int metrics__print(FILE *out, const struct metrics *metrics)
 
 typedef int (*metrics_print_fn)(FILE *out, const void *what);
 
-/* The stream has a descriptor of its own, because the draft needs its descriptor until it has its name. */
-static int write_draft(const struct atomic_file *draft, metrics_print_fn print, const void *what)
-{
-	int copy = fcntl(draft->fd, F_DUPFD_CLOEXEC, 0), err;
-	FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
-
-	if (!out) {
-		err = -errno;
-		if (copy >= 0)
-			close(copy);
-		return err;
-	}
-	errno = 0;
-	err = print(out, what);
-	if (fclose(out) && !err)
-		err = -errno ?: -EIO;
-	return err ?: fchmod(draft->fd, 0644) ? -errno : 0;
-}
-
 /* Does not sync: after a crash of the machine the old numbers are useless. */
 static int metrics_replace_file(const char *path, metrics_print_fn print, const void *what)
 {
@@ -359,7 +340,10 @@ static int metrics_replace_file(const char *path, metrics_print_fn print, const 
 	if (err)
 		return err;
 	err = atomic_file_open(&draft, dir_fd, name, false);
-	err = err ?: write_draft(&draft, print, what) ?: atomic_file_replace(&draft);
+	err = err ?: file_fill(draft.fd, print, what);
+	if (!err && fchmod(draft.fd, 0644))
+		err = -errno;
+	err = err ?: atomic_file_replace(&draft);
 	atomic_file_close(&draft);
 	close(dir_fd);
 	return err;
