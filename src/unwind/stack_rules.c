@@ -104,8 +104,10 @@ static bool code_set(struct code_walk *walk, const struct code_effect *effect, s
 {
 	struct value value = source_value(walk, effect), second = { 0 };
 
+	if (effect->base == NO_REGISTER && effect->to == walk->machine->sp && value.kind == VALUE_OF)
+		value = (struct value){ 0 }; /* a store since then may have changed the field */
 	if (effect->to == walk->machine->sp)
-		return load_stack_pointer(walk, at, effect->base == NO_REGISTER && value.kind == VALUE_OF ? second : value);
+		return load_stack_pointer(walk, at, value);
 	if (effect->second != NO_REGISTER)
 		second = value_in_memory(walk, effect->base, effect->offset + 8);
 	walk->sp->plus += effect->popped;
@@ -125,16 +127,15 @@ static bool has_sum(enum value_kind kind)
 static bool code_add(struct code_walk *walk, const struct code_effect *effect, size_t at)
 {
 	struct value value = walk->reg[effect->left], moved = value;
-	bool is_of_sp, is_same_stack;
+	bool is_same_stack;
 
 	moved.plus = walk->sp->plus;
-	is_same_stack = !memcmp(&moved, walk->sp, sizeof(moved));
-	is_of_sp = effect->left == walk->machine->sp;
+	is_same_stack = effect->left == walk->machine->sp || !memcmp(&moved, walk->sp, sizeof(moved));
 	if (has_sum(value.kind))
 		value.plus += effect->offset;
 	else if (effect->offset)
 		value = (struct value){ 0 };
-	if (effect->to == walk->machine->sp && !is_of_sp && !is_same_stack)
+	if (effect->to == walk->machine->sp && !is_same_stack)
 		return load_stack_pointer(walk, at, value);
 	set_register(walk, effect->to, value);
 	return true;
