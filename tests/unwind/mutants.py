@@ -52,6 +52,10 @@ MUTANTS = {
         "src/unwind/stack_rules.c", " || callback->field != scan->begin.field", ""),
     "code: a switch begins right at the field": (
         "src/unwind/stack_rules.c", "scan->begin.below = -walk->sp->plus", "scan->begin.below = 0"),
+    "code: a second change of stacks": (
+        "src/unwind/stack_rules.c", "\tset_register(walk, walk->machine->sp, value);\n",
+        "\tif (is_first)\n\t\tset_register(walk, walk->machine->sp, value);\n"),
+    "code: a switch that begins anywhere": ("src/unwind/stack_rules.c", "is_known ? 1 : 2", "is_known"),
     "code: what has been stored before": ("src/unwind/stack_rules.c", "(walk->has_stored && value.kind != VALUE_OF)", "0"),
     "code: half a register": (
         "src/unwind/stack_code_x86.c", "\t\tret->kind = EFFECT_CLEAR;\n", "\t\tret->kind = EFFECT_NONE;\n"),

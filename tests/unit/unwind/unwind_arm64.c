@@ -170,6 +170,7 @@ Test(unwind_arm64, has_no_rule_where_go_does_not_say_the_stack)
 		{ CALLBACK + 12 * 4, 0xf9002384, CALLBACK + 3 },	  /* another field gets its older value again */
 		{ CALLBACK + 14 * 4, 0x14000004, CALLBACK + 3 },	  /* a jump that is always taken: not followed */
 		{ 0x1000, 0xf9402380, CALLBACK + 3 },			  /* the switch begins at another field */
+		{ 0x1000 + 4 * 4, 0x910003ee, CALLBACK + 3 },		  /* the switch goes on at a place that is not known */
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

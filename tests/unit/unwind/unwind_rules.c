@@ -521,16 +521,25 @@ Test(unwind_stacks, go_on_in_c_behind_a_callback)
 	expect_at_return(callback_cross - callback, cross);
 }
 
-/* The place from which the stack pointer came does not get its older value again, or is another one than the switch's. */
+/*
+ * The place from which the stack pointer came does not get its older value again, or is another one than the switch's, or
+ * nobody knows where another switch begins.
+ */
 CODE(other_field, SWITCHES(other_field) CROSSCALL RETURNS CALLBACK
      "other_field_go:" TO_C "mov %rax, 0x40(%rsi); mov 0x18(%rsp), %rbp; add $0x20, %rsp; ret");
 CODE(other_base, SWITCHES(other_base) CROSSCALL RETURNS CALLBACK
      "other_base_go:" TO_C "mov %rbx, %rsi; mov %rax, 0x38(%rsi); mov 0x18(%rsp), %rbp; add $0x20, %rsp; ret");
 CODE(no_caller, SWITCHES(no_caller) RETURNS CALLBACK
      "no_caller_go:" TO_C "mov %rax, 0x38(%rsi); mov 0x18(%rsp), %rbp; add $0x20, %rsp; ret");
+CODE(other_begin,
+     "mov %rdx, %rsp; sub $0x40, %rsp; and $-16, %rsp; call *%rax\n"
+     "mov 0x30(%rsp), %rdi; mov 8(%rdi), %rsi; sub 0x28(%rsp), %rsi; mov %rsi, %rsp; ret\n"
+     SWITCHES(other_begin) CROSSCALL RETURNS CALLBACK
+     "other_begin_go:" TO_C "mov %rax, 0x38(%rsi); mov 0x18(%rsp), %rbp; add $0x20, %rsp; ret");
 LABEL(other_field_go);
 LABEL(other_base_go);
 LABEL(no_caller_go);
+LABEL(other_begin_go);
 
 Test(unwind_stacks, end_at_a_callback_that_code_does_not_explain)
 {
@@ -542,4 +551,7 @@ Test(unwind_stacks, end_at_a_callback_that_code_does_not_explain)
 	unwind_table__free(table);
 	MAP(no_caller);
 	expect_at_return(no_caller_go - no_caller, NOTHING);
+	unwind_table__free(table);
+	MAP(other_begin);
+	expect_at_return(other_begin_go - other_begin, NOTHING);
 }
