@@ -103,14 +103,14 @@ static __always_inline int page_faulted(__u64 address, bool may_wait)
 	return 0;
 }
 
-/* Of the recorded process's threads and of their children. Faults that may not be handled make no event. */
+/* The event belongs to the recorded process's threads and to their children. Faults that may not be handled make none. */
 SEC("perf_event")
 int page_fault(struct bpf_perf_event_data *ctx)
 {
 	return page_faulted(ctx->addr, true);
 }
 
-/* Of every process, with interrupts off: less than half the cost of the event. */
+/* It runs in every process, with interrupts off, and costs less than half of the event. */
 SEC("tp_btf")
 int page_fault_in_user(__u64 *ctx)
 {

@@ -137,7 +137,7 @@ Test(pages, that_a_fault_cannot_bring_are_not_noted)
 	expect_same(traceback_of_unit(START + 1), traceback_of_unit(START), "its traceback");
 }
 
-/* Who is in the way runs when interrupts are on again. */
+/* The thread that is in the way runs when interrupts are on again. */
 Test(pages, at_a_tracepoint_do_not_wait_for_the_state_of_a_thread)
 {
 	__u64 ctx[3] = { START << PAGE_BITS };
