@@ -37,8 +37,9 @@ PYTHON = ("import json; print('ready', flush=True); input(); d = {str(i): [i] * 
 NODE = ("const fs = require('fs'), wait = () => fs.readSync(0, Buffer.alloc(1)); fs.writeSync(1, 'ready\\n'); wait(); const a = []; "
         "for (let i = 0; i < 2000000; i++) a.push({ i, s: 'x' + i, b: [i] }); fs.writeSync(1, 'done\\n'); wait();")
 JAVA = """import java.util.*; public class Grow { public static void main(String[] a) throws Exception {
-System.out.println("ready"); System.in.read(); Map<Integer, byte[]> m = new HashMap<>();
-for (int i = 0; i < 300000; i++) m.put(i, new byte[1500]); System.out.println("done"); System.in.read(); } }"""
+System.out.println("ready"); System.in.read(); Map<Integer, Object> m = new HashMap<>(); boolean arrays = a.length > 0;
+for (int i = 0; i < (arrays ? 300000 : 2000000); i++) m.put(i, arrays ? new byte[1500] : new ArrayList<>(List.of("x" + i, i)));
+System.out.println("done"); System.in.read(); } }"""
 
 
 class Program(typing.NamedTuple):
@@ -54,10 +55,11 @@ def programs(folder):
         "python3": Program(["/usr/bin/python3", "-c", PYTHON]),
         "node": Program(["node", "-e", NODE]),
         "java": Program(["java", "-XX:+UseSerialGC", "-Xmx2g", "-cp", folder, "Grow"]),
+        "java-arrays": Program(["java", "-XX:+UseSerialGC", "-Xmx2g", "-cp", folder, "Grow", "arrays"]),
     }
-    chosen = os.environ.get("BENCH_PROGRAMS", "sqlite3 python3 node java").split()
+    chosen = os.environ.get("BENCH_PROGRAMS", " ".join(rows)).split()
     found = {name: row for name, row in rows.items() if name in chosen and shutil.which(row.argv[0])}
-    if "java" in found:
+    if {"java", "java-arrays"} & found.keys():
         subprocess.run(["javac", "-d", folder, f"{folder}/Grow.java"], check=True)
     return found
 
