@@ -105,6 +105,7 @@ __weak __noinline int sum_some_reads(struct walk *walk, const struct known_walk 
 __weak __noinline __u64 find_known_walk(struct walk *walk)
 {
 	const struct known_walk *known = walk ? known_walk_of(walk->reads.key) : NULL;
+	__u64 traceback;
 	bool is_known;
 
 	if (!known || known->key != walk->reads.key)
@@ -113,9 +114,10 @@ __weak __noinline __u64 find_known_walk(struct walk *walk)
 	for (__u32 i = 0; i < READS_MAX && i < known->nr; i += READS_TOGETHER)
 		if (sum_some_reads(walk, known, i))
 			break;
-	is_known = (walk->reads.check ^ known->check) == known->traceback;
-	walk->reads.check = known->key;
-	return is_known ? known->traceback : 0;
+	traceback = *(volatile __u64 *)&known->traceback; /* once: another CPU may write it just now */
+	is_known = (walk->reads.check ^ known->check) == traceback;
+	walk->reads.check = walk->reads.key;
+	return is_known ? traceback : 0;
 }
 
 static __always_inline void walk_becomes_known(struct walk *walk, __u64 traceback)
@@ -124,9 +126,9 @@ static __always_inline void walk_becomes_known(struct walk *walk, __u64 tracebac
 
 	if (!known || walk->depends_on_more || walk->reads.nr > READS_MAX)
 		return;
+	walk->reads.traceback = traceback;
+	walk->reads.check ^= traceback;
 	*known = walk->reads;
-	known->traceback = traceback;
-	known->check ^= traceback;
 }
 
 #endif

@@ -234,7 +234,7 @@ MUTANTS = {
     "known walk: by frame pointers": (
         "account/record.bpf.h", "return settings.unwinder != UNWINDER_FP &&", "return"),
     "known walk: of two writers": (
-        "unwind/known_walks.bpf.h", "is_known ? known->traceback : 0", "known->traceback"),
+        "unwind/known_walks.bpf.h", "is_known ? traceback : 0", "traceback"),
     "walk: return addresses are looked up themselves": (
         "unwind/unwind.bpf.h", "unwind_rule_at(walk, unwind_rule_address(&walk->frame))",
         "unwind_rule_at(walk, walk->frame.pc)"),

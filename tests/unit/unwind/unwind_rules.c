@@ -522,8 +522,8 @@ Test(unwind_stacks, go_on_in_c_behind_a_callback)
 }
 
 /*
- * The place from which the stack pointer came does not get its older value again, or is another one than the switch's, or
- * nobody knows where another switch begins.
+ * The walk refuses three switches: one does not put the older stack pointer back where it came from, one puts it somewhere else,
+ * and one begins at a place that the walk does not know.
  */
 CODE(other_field, SWITCHES(other_field) CROSSCALL RETURNS CALLBACK
      "other_field_go:" TO_C "mov %rax, 0x40(%rsi); mov 0x18(%rsp), %rbp; add $0x20, %rsp; ret");
