@@ -145,7 +145,7 @@ uint64_t privileges__needed(bool has_events)
 
 	for (size_t i = 0; i < privileges_nr; i++)
 		if (privilege_rows[i].term == PRIVILEGE_TO_RECORD ||
-		    (privilege_rows[i].term == PRIVILEGE_OF_EVENTS && has_events))
+		    (has_events && privilege_rows[i].term != PRIVILEGE_TO_LOAD))
 			needed |= CAPABILITY(privilege_rows[i].number);
 	return needed;
 }

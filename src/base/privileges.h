@@ -43,7 +43,7 @@ int capabilities_keep(uint64_t kept);
 enum privilege_term {
 	PRIVILEGE_TO_LOAD,   /* until everything is loaded */
 	PRIVILEGE_TO_RECORD, /* as long as new processes and files may appear */
-	PRIVILEGE_OF_LINK_HOLDER, /* as long as it records, but only in the process that keeps the probes */
+	PRIVILEGE_OF_LINK_HOLDER, /* as long as it records, but only in the process that keeps the probes: this one, if they are perf events */
 	PRIVILEGE_OF_EVENTS, /* as PRIVILEGE_TO_RECORD, but only if probes are perf events */
 };
 

@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/files/unused_files.h"
@@ -99,13 +102,37 @@ static void drop_watched(struct objects *objects, struct shared_probes *shared, 
 	}
 }
 
-/* Perf events belong to this process, and so do the watches on their files. */
+/* Drops the probes of files that a process waits to write to, and gives up leases once all probes that were dropped are gone. */
+static void end_leases(struct written_files *written, struct objects *objects, struct shared_probes *shared, struct targets *targets)
+{
+	for (size_t i = 0; i < written->lease_nr; i++) {
+		if (written->lease[i].is_ending || !file_lease_is_broken(written->lease[i].fd))
+			continue;
+		written->lease[i].is_ending = true;
+		objects_check(objects, written->lease[i].object);
+		drop_probes(objects, shared, targets, written->lease[i].object);
+	}
+	for (size_t i = 0; i < written->lease_nr && !detach_pending(&shared->detacher);) {
+		if (!written->lease[i].is_ending) {
+			i++;
+			continue;
+		}
+		close(written->lease[i].fd);
+		if (written->lease[i].object != OBJECT_GONE)
+			objects->object[written->lease[i].object]->watch = 0; /* the next probes need a new lease */
+		written->lease[i] = written->lease[--written->lease_nr];
+	}
+}
+
+/* Perf events belong to this process, and so do the watches on their files, and the leases. */
 static void handle_watch_news(struct collector *collector)
 {
+	struct written_files *written = &collector->files->written;
 	int watch;
 
-	while ((watch = file_watch_next(&collector->files->written.watch)) != FILE_WATCH_NONE)
+	while ((watch = file_watch_next(&written->watch)) != FILE_WATCH_NONE)
 		drop_watched(&collector->objects, &collector->shared, &collector->targets, watch);
+	end_leases(written, &collector->objects, &collector->shared, &collector->targets);
 }
 
 /* ---- files that are open for writing ---- */
@@ -166,8 +193,8 @@ int probe_object(struct collector *collector, struct probes *probes, uint32_t ob
 
 	if (collector->objects.object[object]->has_changed)
 		return 0;
-	watch_file(collector, object);
-	err = probes_attach(probes, collector->bpf, &collector->objects, object, with_heap, why);
+	err = watch_file(collector, object) ?:
+		      probes_attach(probes, collector->bpf, &collector->objects, object, with_heap, why);
 	if (err == -ETXTBSY) {
 		probes_drop(probes, object, &collector->shared.detacher);
 		put_off_object(collector, object);
@@ -239,18 +266,30 @@ static bool has_probed_functions(const struct object *object)
 	return object->fd >= 0 && object->probe_info && probe_info_has_places(object->probe_info);
 }
 
-void watch_file(struct collector *collector, uint32_t i)
+int watch_file(struct collector *collector, uint32_t i)
 {
+	struct written_files *written = &collector->files->written;
 	struct object *object = collector->objects.object[i];
+	const struct file_lease *known = array_find(written, lease, n, written->lease[n].object == i);
+	struct file_lease lease = { .object = i };
+	bool has_lease;
 	int watch;
 
+	if (known && known->is_ending)
+		return -ETXTBSY;
 	if (collector->helpers.link_holder || object->watch || !has_probed_functions(object))
-		return;
-	watch = file_watch_add(&collector->files->written.watch, object->fd);
+		return 0;
+	watch = file_watch_add(&written->watch, object->fd);
+	lease.fd = file_lease_take(object->fd, &has_lease);
+	if (lease.fd == -ETXTBSY)
+		return -ETXTBSY;
 	if (watch > 0)
 		object->watch = watch;
-	else
+	else if (!has_lease)
 		log_unwatched_files(&collector->notes, -watch, 1);
+	if (lease.fd >= 0 && (!has_lease || array_push(written, lease, lease)))
+		close(lease.fd);
+	return 0;
 }
 
 /*
@@ -262,11 +301,22 @@ void unwatch_file(struct written_files *written, struct objects *objects, uint32
 	int watch = objects->object[index]->watch;
 	bool is_needed = !watch;
 
+	for (size_t i = 0; i < written->lease_nr; i++)
+		if (written->lease[i].object == index)
+			written->lease[i] = (struct file_lease){ .fd = written->lease[i].fd, .object = OBJECT_GONE, .is_ending = true };
 	objects->object[index]->watch = 0;
 	for (size_t i = 0; i < objects->object_nr; i++)
 		is_needed |= objects->object[i] && objects->object[i]->watch == watch;
 	if (!is_needed)
 		file_watch_remove(&written->watch, watch);
+}
+
+void release_written_files(struct written_files *written)
+{
+	for (size_t i = 0; i < written->lease_nr; i++)
+		close(written->lease[i].fd);
+	free(written->lease);
+	file_watch_close(&written->watch);
 }
 
 void check_probed_files(struct collector *collector, const struct probes *probes)

@@ -10,8 +10,7 @@
  * The probes are removed at the first write, by the process that holds them (link_holder.h) or by
  * handle_written_files(). Two cases remain. A program may start within the fraction of a millisecond that the
  * removal takes. Some writes cause no event (file_watch.h): these are noticed when the file is mapped next, and
- * before each snapshot. Probes that are perf events are removed one after another, a tenth of a second each:
- * there it takes seconds.
+ * before each snapshot.
  */
 
 #include <stdbool.h>
@@ -27,6 +26,12 @@ struct reason;
 
 struct written_files {
 	struct file_watch watch; /* on probed files, if there is no link holder */
+	struct file_lease {
+		int fd; /* of file_lease_take() */
+		uint32_t object; /* OBJECT_GONE: dropped */
+		bool is_ending; /* its probes are being removed: then it goes */
+	} *lease; /* the same */
+	size_t lease_nr, lease_alloc;
 	uint64_t changed_nr;	 /* the objects.changed_nr that has been handled */
 	uint64_t put_off_ns;	 /* when objects that are put off were last tried */
 	size_t put_off_at;	 /* the next object to try */
@@ -36,8 +41,11 @@ struct written_files {
 /* Finds files that were written to, drops their probes, and lets the processes that map them be looked at again. */
 void handle_written_files(struct collector *collector);
 
-/* Called before an object is probed: watches its file, unless the link holder does. */
-void watch_file(struct collector *collector, uint32_t object);
+/*
+ * Called before an object is probed: watches its file and takes a lease on it, unless the link holder does. 0, even if that
+ * fails; -ETXTBSY: the file is open for writing, or a process waits to open it.
+ */
+int watch_file(struct collector *collector, uint32_t object);
 
 /* Called before an object is dropped. */
 void unwatch_file(struct written_files *written, struct objects *objects, uint32_t object);
@@ -61,5 +69,8 @@ void check_probed_files(struct collector *collector, const struct probes *probes
 
 /* Checks whether any file was written to. */
 void check_files(struct collector *collector);
+
+/* Once no probe is left. */
+void release_written_files(struct written_files *written);
 
 #endif

@@ -2,7 +2,7 @@
 #include "collect/probe/file_watch.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -56,4 +56,25 @@ int file_watch_next(struct file_watch *watch)
 			return event->wd;
 	}
 	return FILE_WATCH_NONE;
+}
+
+int file_lease_take(int fd, bool *ret_has)
+{
+	char path[32];
+	int own, err;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	*ret_has = own >= 0 && !fcntl(own, F_SETLEASE, F_RDLCK);
+	if (own >= 0 && (*ret_has || errno != EAGAIN))
+		return own;
+	err = own < 0 ? -errno : -ETXTBSY;
+	if (own >= 0)
+		close(own);
+	return err;
+}
+
+bool file_lease_is_broken(int fd)
+{
+	return fcntl(fd, F_GETLEASE) != F_RDLCK;
 }

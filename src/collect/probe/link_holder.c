@@ -126,13 +126,6 @@ static struct kept_file *new_file(struct links *links)
 	return array_push(links, file, none) ? NULL : &links->file[links->file_nr - 1];
 }
 
-/* 0, even if there can be no lease; -ETXTBSY: the file is open for writing. */
-static int take_lease(struct kept_file *file)
-{
-	file->has_lease = !fcntl(file->fd, F_SETLEASE, F_RDLCK);
-	return !file->has_lease && errno == EAGAIN ? -ETXTBSY : 0;
-}
-
 /* Closes the file after the links in held[] have ended: a writer waits for that. */
 static void forget_file(struct links *links, struct kept_file *file, struct held_probes *held, size_t nr)
 {
@@ -151,19 +144,15 @@ static int add_file(struct links *links, const struct file_identity *identity, i
 {
 	struct kept_file *file = new_file(links);
 	int err = file ? 0 : -ENOMEM;
-	char path[32];
 
 	if (err)
 		return err;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	*file = (struct kept_file){ .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), .identity = *identity };
-	if (file->fd < 0)
-		return -errno;
-	file->watch = file_watch_add(&links->watch, file->fd);
-	err = take_lease(file);
-	if (err)
-		forget_file(links, file, &(struct held_probes){}, 0);
-	else if (file->watch < 0 && !file->has_lease)
+	*file = (struct kept_file){ .identity = *identity, .watch = file_watch_add(&links->watch, fd) };
+	file->fd = file_lease_take(fd, &file->has_lease);
+	err = file->fd < 0 ? file->fd : 0;
+	if (err && file->watch >= 0)
+		file_watch_remove(&links->watch, file->watch);
+	else if (!err && file->watch < 0 && !file->has_lease)
 		queue_link_holder_news(links, LINK_HOLDER_UNWATCHED, file->watch);
 	*ret = file;
 	return err;
@@ -278,8 +267,8 @@ static void end_file(struct links *links, size_t index)
 
 static bool must_release_file(const struct kept_file *file, int written)
 {
-	if (file->has_lease && fcntl(file->fd, F_GETLEASE) != F_RDLCK)
-		return true; /* a process is waiting to open it for writing */
+	if (file->has_lease && file_lease_is_broken(file->fd))
+		return true;
 	return written == FILE_WATCH_ALL || (written >= 0 && file->watch == written);
 }
 

@@ -4,6 +4,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -118,6 +119,12 @@ static int learn_costs(struct collector *collector, struct reason *ret_why)
 	return 0;
 }
 
+/* A broken lease only wakes the recorder (written_files.h). Programs that it starts do not inherit a handler. */
+static void ignore_broken_lease(int signal)
+{
+	(void)signal;
+}
+
 /* The link holder holds multi-probe links only. */
 static void use_link_holder(const struct allocsnap_bpf *bpf, struct helpers *helpers, struct shared_probes *shared)
 {
@@ -127,6 +134,7 @@ static void use_link_holder(const struct allocsnap_bpf *bpf, struct helpers *hel
 	}
 	link_holder__close(helpers->link_holder);
 	helpers->link_holder = NULL;
+	signal(SIGIO, ignore_broken_lease);
 }
 
 static int check_collector_options(const struct collector_options *options, struct reason *why)
@@ -331,7 +339,7 @@ void collector__close(struct collector *collector)
 	cpu_quotas_release(&collector->limits->budgets.quotas);
 	if (collector->limits->budgets.timer_fd >= 0)
 		close(collector->limits->budgets.timer_fd);
-	file_watch_close(&collector->files->written.watch);
+	release_written_files(&collector->files->written);
 	unwind_tables_release(&collector->unwind_tables);
 	objects_release(&collector->objects);
 	free(collector);

@@ -108,7 +108,7 @@ Test(service_privileges, are_fewer_after_the_programs_are_loaded)
 	cr_expect_eq(needed, CAPABILITY(CAP_BPF) | CAPABILITY(CAP_SYS_PTRACE) |
 			     CAPABILITY(CAP_CHECKPOINT_RESTORE) | CAPABILITY(CAP_DAC_READ_SEARCH));
 	cr_expect_eq(privileges__needed(true) & ~needed,
-		     CAPABILITY(CAP_SYS_ADMIN) | CAPABILITY(CAP_SYS_NICE));
+		     CAPABILITY(CAP_SYS_ADMIN) | CAPABILITY(CAP_SYS_NICE) | CAPABILITY(CAP_LEASE));
 }
 
 Test(service_privileges, to_write_are_those_that_the_folder_needs)
