@@ -13,7 +13,6 @@
 #include "symbols/debug_file.h"
 
 #define UNUSED_S (7 * 86400) /* libdebuginfod's default */
-#define TEMPORARY "/var/tmp"
 
 /* False: nothing says where it is. */
 static bool find_folder(char path[PATH_MAX])
@@ -136,7 +135,7 @@ int cache_begin(struct cache_place *place, int cache_fd, const char *build_id, c
 {
 	*place = (struct cache_place){ .dir_fd = -1, .is_kept = cache_fd >= 0, .file.fd = -1 };
 	if (!place->is_kept) {
-		place->dir_fd = open(TEMPORARY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		place->dir_fd = open(CACHE_TEMPORARY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	} else {
 		mkdirat(cache_fd, build_id, 0700);
 		place->dir_fd = openat(cache_fd, build_id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -25,7 +25,9 @@ struct cache_place {
 	struct atomic_file file;
 };
 
-/* cache_fd -1: the file has no name, and is gone when it is closed. 0 or a negative errno; cache_leave() takes both. */
+#define CACHE_TEMPORARY "/var/tmp"
+
+/* cache_fd -1: the file is in CACHE_TEMPORARY, has no name, and is gone when it is closed. 0 or a negative errno; cache_leave() takes both. */
 int cache_begin(struct cache_place *place, int cache_fd, const char *build_id, const char *name);
 
 /* The file is whole: gives it its name. A descriptor for reading, or -1. */

@@ -196,7 +196,8 @@ static int get_file(struct debuginfod *debuginfod, const struct asked *what, con
 		return fd;
 	err = cache_begin(&place, debuginfod->cache_fd, what->build_id, file_names[what->which]);
 	if (err)
-		add_trouble(debuginfod, "no room for what comes: %s", strerror(-err));
+		add_trouble(debuginfod, "no room for what comes in %s: %s", place.is_kept ? "the cache" : CACHE_TEMPORARY,
+			    strerror(-err));
 	else if (download(debuginfod, what, build_id, len, place.file.fd))
 		fd = cache_end(&place);
 	cache_leave(&place);

@@ -33,7 +33,7 @@ LEFT_OUT = re.compile(r"test|idlelib|ensurepip|lib2to3|config-3.*|clang.*|llvm.*
 TREE = (*(f"tests/{name}" for name in ("harness", "live", "workloads", "ledger", "inject", "placement", "report")), "include", "src", "scripts",
         "README.md", "VERSION")
 FOLDERS_OF_PROGRAMS = "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"
-FOLDERS = {"/dev", "/home", "/proc", "/sys", "/tmp", "/run", "/var", "/var/log"}
+FOLDERS = {"/dev", "/home", "/proc", "/sys", "/tmp", "/run", "/var", "/var/log", "/var/tmp"}
 
 
 class Image:

@@ -237,7 +237,7 @@ def test_exact_run_of_a_shell_records_the_heap_of_what_it_becomes(bench, options
 
 
 def test_exact_run_as_another_user(bench):
-    (path,), (user,), _ = run(bench, PYTHON, "-c", "import os; print(os.getuid()); " + KEEPS.replace("7", "0"), options=("--user", "nobody"))
+    (path,), (user,), _ = run(bench, PYTHON, "-c", "import os; print(os.getuid(), flush=True); " + KEEPS.replace("7", "0"), options=("--user", "nobody"))
     check_equal((kept(bench, path), user != "0"), (500, True), "blocks, another user")
 
 
