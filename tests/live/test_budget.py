@@ -338,7 +338,7 @@ def test_budget_is_there_again_after_a_burst(bench):
     paced.order("pace 3000 -1 0")
     wait_for(lambda: not is_in_gap(bench.show(recording.snapshot())), "the recording goes on", 10)
     before = bench.show(recording.snapshot())
-    paced.order("pace 2000 0 100")
+    paced.order("pace 2000 0 25")
     path = recording.snapshot()
     shown = bench.show(path)
     check_equal(len(shown["gaps"]), len(before["gaps"]), "gaps after the burst")
@@ -375,7 +375,7 @@ def test_budget_of_a_busy_process_is_nothing_to_quiet_ones(bench):
                            folder=bench.path("out"))
     recorder.line_of("recording")
     for process in quiet:
-        process.write("pace 4000 0 200\n")
+        process.write("pace 4000 0 40\n")
     work_beside_others(bench, recorder, busy)
     for process in quiet:
         process.line(20)

@@ -119,7 +119,7 @@ def test_budget_rules_pause_the_spender_alone(bench):
     busy = bench.start([program], kind=Workload, env=world.environment).ready()
     recorder = world.record("--comm", "paced", "--comm", "pp", "--max-overhead", "10")
     for process in quiet:
-        process.write("pace 5000 0 100\n")
+        process.write("pace 5000 0 25\n")
     work_beside_others(bench, recorder, busy)
     for process in quiet:
         process.line(20)
