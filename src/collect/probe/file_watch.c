@@ -65,7 +65,7 @@ int file_lease_take(int fd, bool *ret_has)
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	*ret_has = own >= 0 && !fcntl(own, F_SETLEASE, F_RDLCK);
+	*ret_has = own >= 0 && !fcntl(own, F_SETSIG, LEASE_SIGNAL) && !fcntl(own, F_SETLEASE, F_RDLCK);
 	if (own >= 0 && (*ret_has || errno != EAGAIN))
 		return own;
 	err = own < 0 ? -errno : -ETXTBSY;

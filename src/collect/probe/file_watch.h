@@ -11,6 +11,7 @@
  * of a network file system, or to the block device.
  */
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -35,9 +36,11 @@ void file_watch_remove(struct file_watch *watch, int number);
 /* The watch number of a file that was written to, or one of the above. Does not wait. */
 int file_watch_next(struct file_watch *watch);
 
+#define LEASE_SIGNAL SIGURG /* is ignored, unless a process asks for it */
+
 /*
  * Opens the file behind fd once more, with a lease (fcntl(2), F_SETLEASE): a process that opens it for writing waits until this
- * descriptor is closed or the lease is given up, and SIGIO comes. Returns the descriptor, even if there can be no lease:
+ * descriptor is closed or the lease is given up, and LEASE_SIGNAL is sent. Returns the descriptor, even if there can be no lease:
  * *ret_has says which. -ETXTBSY: the file is open for writing. Other negative errnos: it cannot be opened.
  */
 int file_lease_take(int fd, bool *ret_has);

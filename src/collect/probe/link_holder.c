@@ -414,7 +414,7 @@ static int hear_of_leases(void)
 	sigset_t lease;
 
 	sigemptyset(&lease);
-	sigaddset(&lease, SIGIO);
+	sigaddset(&lease, LEASE_SIGNAL);
 	sigprocmask(SIG_BLOCK, &lease, NULL);
 	return signalfd(-1, &lease, SFD_NONBLOCK | SFD_CLOEXEC);
 }

@@ -4,7 +4,6 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <malloc.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -119,12 +118,6 @@ static int learn_costs(struct collector *collector, struct reason *ret_why)
 	return 0;
 }
 
-/* A broken lease only wakes the recorder (written_files.h). Programs that it starts do not inherit a handler. */
-static void ignore_broken_lease(int signal)
-{
-	(void)signal;
-}
-
 /* The link holder holds multi-probe links only. */
 static void use_link_holder(const struct allocsnap_bpf *bpf, struct helpers *helpers, struct shared_probes *shared)
 {
@@ -134,7 +127,6 @@ static void use_link_holder(const struct allocsnap_bpf *bpf, struct helpers *hel
 	}
 	link_holder__close(helpers->link_holder);
 	helpers->link_holder = NULL;
-	signal(SIGIO, ignore_broken_lease);
 }
 
 static int check_collector_options(const struct collector_options *options, struct reason *why)
