@@ -275,8 +275,8 @@ int watch_file(struct collector *collector, uint32_t i)
 	bool has_lease;
 	int watch;
 
-	if (known && known->is_ending)
-		return -ETXTBSY;
+	if (known)
+		return known->is_ending ? -ETXTBSY : 0;
 	if (collector->helpers.link_holder || object->watch || !has_probed_functions(object))
 		return 0;
 	watch = file_watch_add(&written->watch, object->fd);
