@@ -112,16 +112,12 @@ static void end_leases(struct written_files *written, struct objects *objects, s
 		objects_check(objects, written->lease[i].object);
 		drop_probes(objects, shared, targets, written->lease[i].object);
 	}
-	for (size_t i = 0; i < written->lease_nr && !detach_pending(&shared->detacher);) {
-		if (!written->lease[i].is_ending) {
-			i++;
-			continue;
-		}
-		close(written->lease[i].fd);
-		if (written->lease[i].object != OBJECT_GONE)
-			objects->object[written->lease[i].object]->watch = 0; /* the next probes need a new lease */
-		written->lease[i] = written->lease[--written->lease_nr];
-	}
+	if (detach_pending(&shared->detacher))
+		return;
+	for (size_t i = 0; i < written->lease_nr; i++)
+		if (written->lease[i].is_ending)
+			close(written->lease[i].fd);
+	array_keep(written, lease, i, !written->lease[i].is_ending);
 }
 
 /* Perf events belong to this process, and so do the watches on their files, and the leases. */
@@ -277,7 +273,7 @@ int watch_file(struct collector *collector, uint32_t i)
 
 	if (known)
 		return known->is_ending ? -ETXTBSY : 0;
-	if (collector->helpers.link_holder || object->watch || !has_probed_functions(object))
+	if (collector->helpers.link_holder || !has_probed_functions(object))
 		return 0;
 	watch = file_watch_add(&written->watch, object->fd);
 	lease.fd = file_lease_take(object->fd, &has_lease);
