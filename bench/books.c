@@ -18,42 +18,16 @@
 #include <unistd.h>
 
 #include "exact/books.h"
+#include "stacks.h"
 
 /* ---- the program ---- */
 
-#define LEVELS 12 /* of two functions each: 2^12 stacks */
 #define BATCH 1000 /* pairs between two looks at the clock */
 
 static uint64_t block_bytes;
-static void *volatile kept;
-
-#define SIDE __attribute__((noipa)) static void
-
-SIDE left(uint32_t path, int level);
-SIDE right(uint32_t path, int level);
-
-static inline __attribute__((always_inline)) void descend(uint32_t path, int level)
+static uint64_t bytes_of(uint32_t path)
 {
-	void **block;
-
-	if (level < LEVELS) {
-		path >> level & 1 ? right(path, level + 1) : left(path, level + 1);
-	} else {
-		block = malloc(block_bytes ?: 16 + path % 185);
-		*block = kept;
-		kept = block;
-	}
-	__asm__ volatile(""); /* no jump instead of a call */
-}
-
-SIDE left(uint32_t path, int level)
-{
-	descend(path, level);
-}
-
-SIDE right(uint32_t path, int level)
-{
-	descend(path, level);
+	return block_bytes ?: 16 + path % 185;
 }
 
 static uint64_t time_ns(clockid_t clock)
@@ -97,7 +71,7 @@ static void make_pairs(void)
 static int hold(uint64_t blocks)
 {
 	for (uint64_t i = 0; i < blocks; i++)
-		left((uint32_t)i * 2654435761u >> 7, 0);
+		keep_block(i);
 	printf("ready %" PRIu64 "\n", time_ns(CLOCK_PROCESS_CPUTIME_ID));
 	for (fflush(stdout); await_line(); fflush(stdout)) {
 		make_pairs();

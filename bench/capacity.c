@@ -22,8 +22,8 @@
 #include "collect.h"
 #include "reason.h"
 #include "snapshot.h"
+#include "stacks.h"
 
-#define LEVELS 12 /* of two functions each: 2^12 stacks */
 #define ROOM 5	  /* --max-blocks is BLOCKS and 1/ROOM */
 #define CHURN_MS 1000
 
@@ -37,35 +37,9 @@ static struct shared {
 
 /* ---- the program ---- */
 
-static void *volatile kept;
-
-#define SIDE __attribute__((noipa)) static void
-
-SIDE left(uint32_t path, int level);
-SIDE right(uint32_t path, int level);
-
-static inline __attribute__((always_inline)) void descend(uint32_t path, int level)
+static uint64_t bytes_of(uint32_t path)
 {
-	void **block;
-
-	if (level < LEVELS) {
-		path >> level & 1 ? right(path, level + 1) : left(path, level + 1);
-	} else {
-		block = malloc(16 + path % 32);
-		*block = kept;
-		kept = block;
-	}
-	__asm__ volatile(""); /* no jump instead of a call */
-}
-
-SIDE left(uint32_t path, int level)
-{
-	descend(path, level);
-}
-
-SIDE right(uint32_t path, int level)
-{
-	descend(path, level);
+	return 16 + path % 32;
 }
 
 static void be_busy(void)
@@ -83,7 +57,7 @@ static void program(void)
 {
 	for (;;) {
 		while (shared->has < shared->blocks) {
-			left(shared->has * 2654435761u >> 7, 0);
+			keep_block(shared->has);
 			shared->has++;
 		}
 		be_busy();

@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 
 awk '
 FILENAME ~ /\.c$/ && sub(/^ACCOUNT_TEST\(/, "") { split($0, part, /[, )]+/); known[part[1] "/" part[2]] }
+FILENAME ~ /\.c$/ && sub(/^CONSISTENT_WHEN\(/, "") { sub(/,.*/, ""); known["cut/is_consistent_when_" $0] }
 FILENAME ~ /live/ && /^@harness\.(rows|for_each|in_modes)/ { has_rows = 1; delete row }
 FILENAME ~ /live/ && has_rows && /^    "[a-z0-9_]+": / { split($0, part, "\""); row[part[2]] }
 FILENAME ~ /live/ && sub(/^def test_/, "test_") {

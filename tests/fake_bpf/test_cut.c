@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-
-
 #include "cut_orders.h"
 
-/* Heap calls that run while a snapshot is taken. */
+/* The calls that follow, while a snapshot is taken: a test of them in all orders. mapping_bytes: of the mapping before them. */
+#define CONSISTENT_WHEN(name, mapping_bytes) \
+	static void name(void); \
+	ACCOUNT_TEST(cut, is_consistent_when_##name) \
+	{ \
+		mapping_size = mapping_bytes; \
+		run_all_orders(name, NULL, 1000); \
+	} \
+	static void name(void)
 
-static void free_and_again(void)
+/* ---- heap calls ---- */
+
+CONSISTENT_WHEN(an_address_is_allocated_again, 0)
 {
 	user_free(0x1000);
 	now_live(2);
@@ -13,53 +21,28 @@ static void free_and_again(void)
 	now_live(2 | 4);
 }
 
-ACCOUNT_TEST(cut, is_consistent_when_an_address_is_allocated_again)
-{
-	run_all_orders(free_and_again, NULL, 1000);
-}
-
-static void realloc_that_moves(void)
+CONSISTENT_WHEN(a_realloc_moves_its_block, 0)
 {
 	user_realloc(0x1000, 4, 0x3000);
 	now_live(2 | 4);
 }
 
-ACCOUNT_TEST(cut, is_consistent_when_a_realloc_moves_its_block)
-{
-	run_all_orders(realloc_that_moves, NULL, 1000);
-}
-
-static void realloc_in_place(void)
+CONSISTENT_WHEN(a_realloc_stays_in_place, 0)
 {
 	user_realloc(0x1000, 4, 0x1000);
 	now_live(2 | 4);
 }
 
-ACCOUNT_TEST(cut, is_consistent_when_a_realloc_stays_in_place)
-{
-	run_all_orders(realloc_in_place, NULL, 1000);
-}
-
-static void realloc_that_fails(void)
+CONSISTENT_WHEN(a_realloc_fails, 0)
 {
 	user_realloc(0x1000, 4, 0);
 	now_live(1 | 2);
 }
 
-ACCOUNT_TEST(cut, is_consistent_when_a_realloc_fails)
-{
-	run_all_orders(realloc_that_fails, NULL, 1000);
-}
-
-static void realloc_to_nothing(void)
+CONSISTENT_WHEN(a_realloc_to_0_bytes_frees, 0)
 {
 	user_realloc(0x1000, 0, 0);
 	now_live(2);
-}
-
-ACCOUNT_TEST(cut, is_consistent_when_a_realloc_to_0_bytes_frees)
-{
-	run_all_orders(realloc_to_nothing, NULL, 1000);
 }
 
 static void free_the_other(void)
@@ -71,7 +54,7 @@ ACCOUNT_TEST(cut, is_consistent_when_another_thread_frees)
 {
 	static const struct intrusion intrusion = { free_the_other, .removes = 2 };
 
-	run_all_orders(realloc_that_moves, &intrusion, 100000);
+	run_all_orders(a_realloc_moves_its_block, &intrusion, 100000);
 }
 
 static void realloc_whose_address_is_taken(void)
@@ -120,40 +103,34 @@ static void expect_needed(enum step step, void (*script)(void))
 
 ACCOUNT_TEST(cut, is_wrong_when_the_loader_does_not_wait)
 {
-	expect_needed(STEP_WAIT, realloc_that_moves);
+	expect_needed(STEP_WAIT, a_realloc_moves_its_block);
 }
 
 ACCOUNT_TEST(cut, is_wrong_without_reading_pending_reallocs)
 {
-	expect_needed(STEP_READ_PENDING, realloc_that_moves);
+	expect_needed(STEP_READ_PENDING, a_realloc_moves_its_block);
 }
 
 ACCOUNT_TEST(cut, is_wrong_without_reading_the_blocks_handed_over)
 {
-	expect_needed(STEP_TAKE_HANDED, free_and_again);
+	expect_needed(STEP_TAKE_HANDED, an_address_is_allocated_again);
 }
 
 ACCOUNT_TEST(cut, is_wrong_without_epochs)
 {
-	expect_needed(STEP_NEXT_EPOCH, realloc_that_moves);
+	expect_needed(STEP_NEXT_EPOCH, a_realloc_moves_its_block);
 }
 
-/* Calls that change mappings while a snapshot is taken. */
+/* ---- calls that change mappings ---- */
 
 /* Unmaps the middle one of three pages. The rest has sizes of its own, so no mixture looks right. */
-static void munmap_the_middle(void)
+CONSISTENT_WHEN(the_middle_of_a_mapping_is_unmapped, 0x2800)
 {
 	user_munmap(0x2000, 0x1000);
 	now_live(1 | 2 | 0x1000 | 0x800);
 }
 
-ACCOUNT_TEST(cut, is_consistent_when_the_middle_of_a_mapping_is_unmapped)
-{
-	mapping_size = 0x2800;
-	run_all_orders(munmap_the_middle, NULL, 1000);
-}
-
-static void munmap_twice(void)
+CONSISTENT_WHEN(a_mapping_is_unmapped_in_two_parts, 0x2800)
 {
 	user_munmap(0x3000, 0x1000);
 	now_live(1 | 2 | 0x2000);
@@ -161,44 +138,20 @@ static void munmap_twice(void)
 	now_live(1 | 2 | 0x1000);
 }
 
-ACCOUNT_TEST(cut, is_consistent_when_a_mapping_is_unmapped_in_two_parts)
-{
-	mapping_size = 0x2800;
-	run_all_orders(munmap_twice, NULL, 1000);
-}
-
-static void mremap_that_moves(void)
+CONSISTENT_WHEN(an_mremap_moves, 0x2800)
 {
 	user_mremap(0x1000, 0x2800, 0x4000, 0x3000);
 	now_live(1 | 2 | 0x4000);
 }
 
-ACCOUNT_TEST(cut, is_consistent_when_an_mremap_moves)
-{
-	mapping_size = 0x2800;
-	run_all_orders(mremap_that_moves, NULL, 1000);
-}
-
-static void mremap_that_fails(void)
+CONSISTENT_WHEN(an_mremap_fails, 0x2800)
 {
 	user_mremap(0x1000, 0x2800, 0x4000, MAP_FAILED);
 	now_live(1 | 2 | 0x2800);
 }
 
-ACCOUNT_TEST(cut, is_consistent_when_an_mremap_fails)
-{
-	mapping_size = 0x2800;
-	run_all_orders(mremap_that_fails, NULL, 1000);
-}
-
-static void mmap_over_another(void)
+CONSISTENT_WHEN(a_mapping_replaces_another, 0x2800)
 {
 	user_mmap(0x400, 0x2000);
 	now_live(1 | 2 | 0x1000 | 0x800 | 0x400);
-}
-
-ACCOUNT_TEST(cut, is_consistent_when_a_mapping_replaces_another)
-{
-	mapping_size = 0x2800;
-	run_all_orders(mmap_over_another, NULL, 1000);
 }
