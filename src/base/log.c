@@ -37,7 +37,7 @@ static char *clean_line(const char *fmt, va_list args)
 	return clean;
 }
 
-void log_vline(int priority, const char *fmt, va_list args)
+__attribute__((format(printf, 2, 0))) static void log_vline(int priority, const char *fmt, va_list args)
 {
 	char *line = clean_line(fmt, args), first[16] = "allocsnap: ";
 

@@ -16,7 +16,6 @@ bool log_is_journal(void);
 
 /* Writes one line; adds the newline, and makes bytes visible that are not text. */
 __attribute__((format(printf, 2, 3))) void log_line(int priority, const char *fmt, ...);
-__attribute__((format(printf, 2, 0))) void log_vline(int priority, const char *fmt, va_list args);
 
 enum exit_status {
 	EXIT_DONE = 0,

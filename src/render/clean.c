@@ -29,7 +29,7 @@ char *clean_vformat(const char *fmt, va_list args)
 	return clean;
 }
 
-char *clean_format(const char *fmt, ...)
+__attribute__((format(printf, 1, 2))) static char *clean_format(const char *fmt, ...)
 {
 	va_list args;
 	char *clean;

@@ -13,7 +13,6 @@
  * terminal. The caller frees the strings; NULL: no memory.
  */
 char *clean_copy(const char *text);
-__attribute__((format(printf, 1, 2))) char *clean_format(const char *fmt, ...);
 __attribute__((format(printf, 1, 0))) char *clean_vformat(const char *fmt, va_list args);
 
 /*

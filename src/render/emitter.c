@@ -87,7 +87,8 @@ static void push_open(struct emitter *out, json_t *value)
 		out->open[out->depth++] = value;
 }
 
-void emit_value(struct emitter *out, const char *key, json_t *value)
+/* Takes ownership of the value; NULL: no memory. */
+static void emit_value(struct emitter *out, const char *key, json_t *value)
 {
 	if (emits_json(out) && !out->depth)
 		push_open(out, json_object());

@@ -74,7 +74,6 @@ void emit_int(struct emitter *out, const char *key, int64_t value);
 void emit_uint(struct emitter *out, const char *key, uint64_t value); /* as json_count() */
 void emit_bool(struct emitter *out, const char *key, bool value);
 void emit_real(struct emitter *out, const char *key, double value); /* infinite sums of impossible weights: left out */
-void emit_value(struct emitter *out, const char *key, json_t *value); /* takes ownership; NULL: no memory */
 
 /* Open an object, a list, or a list of many rows, which is the last member of the answer. emit_end() closes each. */
 void emit_object(struct emitter *out, const char *key);

@@ -119,7 +119,7 @@ int snap_system_error(const struct snap_reading *r, int err)
 	return reason_set(r->why, err, "%s: %s", r->name, strerror(-err));
 }
 
-bool snap_is_zero(const void *bytes, size_t len)
+static bool snap_is_zero(const void *bytes, size_t len)
 {
 	const char *byte = bytes;
 

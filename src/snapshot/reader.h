@@ -61,6 +61,4 @@ int snap_damaged(const struct snap_reading *reading, uint32_t type, const char *
 /* Sets "NAME: " and the system's text for err, and returns err. */
 int snap_system_error(const struct snap_reading *reading, int err);
 
-bool snap_is_zero(const void *bytes, size_t len);
-
 #endif

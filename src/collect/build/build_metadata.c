@@ -367,6 +367,15 @@ static int describe_probe_set(struct snapshot_builder *builder, const struct tar
 	return err;
 }
 
+/* Whether a source with a domain of its own is used in place of the heap, or may be. */
+static bool domain_besides_heap(const struct target *target, const struct block_source *const *source)
+{
+	for (; *source; source++)
+		if ((*source)->domain && (*source)->hides_heap && (*source)->is_used(target))
+			return true;
+	return false;
+}
+
 int describe_probes(struct snapshot_builder *builder, const struct target *target,
 		    const struct block_source *const *sources, const uint32_t *object_id)
 {
@@ -479,14 +488,6 @@ static int describe_unrecorded(struct snapshot_builder *builder, const struct ta
 		if (nameless >> domain & 1)
 			len = add_heap_row(text, len, domain_name(domain), " without function names (allocsnap doctor)");
 	return len ? snapshot_builder__metadata(builder, "unrecorded", text) : 0;
-}
-
-bool domain_besides_heap(const struct target *target, const struct block_source *const *source)
-{
-	for (; *source; source++)
-		if ((*source)->domain && (*source)->hides_heap && (*source)->is_used(target))
-			return true;
-	return false;
 }
 
 int describe_domains(struct snapshot_builder *builder, const struct target *target,

@@ -17,9 +17,6 @@ struct number {
 int describe_domains(struct snapshot_builder *builder, const struct target *target,
 		     const struct block_source *const *sources);
 
-/* Whether a source with a domain of its own is used in place of the heap, or may be. */
-bool domain_besides_heap(const struct target *target, const struct block_source *const *sources);
-
 int describe_numbers(struct snapshot_builder *builder, const struct number *number, size_t nr);
 
 int describe_target(struct snapshot_builder *builder, const struct target *target,

@@ -234,6 +234,15 @@ int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const stru
 	return err;
 }
 
+static void grace_release(struct grace *grace)
+{
+	if (grace->outer_fd) {
+		close(grace->outer_fd);
+		close(grace->inner_fd);
+	}
+	*grace = (struct grace){};
+}
+
 void cut_release(struct cut *cut)
 {
 	grace_release(&cut->grace);
@@ -276,11 +285,3 @@ int grace_wait(struct grace *grace)
 	return err ?: bpf_map_update_elem(grace->outer_fd, &first, &grace->inner_fd, BPF_ANY);
 }
 
-void grace_release(struct grace *grace)
-{
-	if (grace->outer_fd) {
-		close(grace->outer_fd);
-		close(grace->inner_fd);
-	}
-	*grace = (struct grace){};
-}

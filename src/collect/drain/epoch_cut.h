@@ -27,8 +27,6 @@ int grace_make(struct grace *grace);
 /* Returns when the programs that are running now have ended. 0 or a negative errno. */
 int grace_wait(struct grace *grace);
 
-void grace_release(struct grace *grace);
-
 /* Scratch memory; zeroed: none yet. */
 struct cut {
 	struct grace grace;

@@ -171,6 +171,21 @@ int probe_host_allocators(struct collector *collector)
 	return err;
 }
 
+/* The device is cached: our root directory does not change. */
+static bool is_root_device(dev_t device)
+{
+	static struct stat root;
+
+	return (root.st_ino || !stat("/", &root)) && root.st_dev == device;
+}
+
+static bool object_is_on_root(const struct object *object)
+{
+	struct stat st;
+
+	return object->fd >= 0 && !fstat(object->fd, &st) && is_root_device(st.st_dev);
+}
+
 static bool is_program_off_root(struct objects *objects, const char *path)
 {
 	uint32_t object;
@@ -223,21 +238,6 @@ static void mark_needed(const struct mappings *mappings, const struct tracebacks
 static bool is_file_unchanged(const struct object *object, struct stat *st)
 {
 	return object->fd >= 0 && !object->has_changed && !fstat(object->fd, st) && st->st_nlink;
-}
-
-/* The device is cached: our root directory does not change. */
-static bool is_root_device(dev_t device)
-{
-	static struct stat root;
-
-	return (root.st_ino || !stat("/", &root)) && root.st_dev == device;
-}
-
-bool object_is_on_root(const struct object *object)
-{
-	struct stat st;
-
-	return object->fd >= 0 && !fstat(object->fd, &st) && is_root_device(st.st_dev);
 }
 
 /*

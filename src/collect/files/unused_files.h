@@ -18,11 +18,6 @@
 
 #include "collect/files/written_files.h"
 
-struct object;
-
-/* Whether a file is on the recorder's own root file system. */
-bool object_is_on_root(const struct object *object);
-
 /* Called after each drain. */
 void drop_unused(struct collector *collector);
 

@@ -385,6 +385,12 @@ static void shared_budgets_set_rate(struct collector *collector, uint32_t rate)
 		__atomic_store_n(&collector->bpf->bss->shared_sample_rate, rate, __ATOMIC_RELAXED);
 }
 
+/* Its budget is spent, and only a pause helps. */
+static bool budget_asks_for_pause(const struct target *target)
+{
+	return target->budget.limit.is_spent && !sources_can_save(target);
+}
+
 static bool shared_budgets_judge(struct collector *collector, uint64_t together_ns, uint64_t now_ns)
 {
 	struct budget *together = &collector->limits->budgets.together;
@@ -475,11 +481,6 @@ static bool is_detaching(const struct allocsnap_bpf *bpf, const struct helpers *
 	return detach_pending(&shared->detacher) +
 		       (helpers->link_holder ? link_holder__detaching_nr(helpers->link_holder) : 0) >
 	       (is_alone ? 0 : DETACHMENTS_MOST);
-}
-
-bool budget_asks_for_pause(const struct target *target)
-{
-	return target->budget.limit.is_spent && !sources_can_save(target);
 }
 
 /* All together have spent too much: those that have spent their own budgets lately pause first. */

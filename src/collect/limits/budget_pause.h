@@ -37,9 +37,6 @@ struct budgets {
 /* Pauses spenders whose budget is used up, resumes those that have credit again, and sets rates and the timer. */
 void apply_budgets(struct collector *collector);
 
-/* Whether the budget of a process is spent, and only a pause helps. */
-bool budget_asks_for_pause(const struct target *target);
-
 /*
  * For processes with links of their own beside shared ones (own_links.h): begins a gap of one; and ends it when the
  * shared links are placed: budget_mark_return() before they count, budget_open_again() when they do.

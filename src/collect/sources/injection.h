@@ -6,7 +6,7 @@
  * Samplers that are injected into processes that run (collect/inject), by this recording or by another one.
  *
  *	collector__inject()	plan; the link holder promises to eject; inject
- *	collector__start()	finds the sampler's probes in the process, as of any sampler (sampler_source.h)
+ *	collector__start()	finds the sampler's probes in the process, as of any sampler (sampler_source.c)
  *	collector__eject()	the probes go, the link holder ejects
  *
  * While a sampler is injected, probes on the allocator's functions see nothing: their pages are replaced.

@@ -15,9 +15,99 @@
 #include "collect/probe/attach_methods.h"
 #include "process/proc.h"
 #include "collect/sources/block_sources.h"
-#include "collect/sources/sampler_source.h"
 #include "elf/probe_info.h"
 #include "snapshot.h"
+
+/*
+ * Processes that sample their own heap (bpf/account/calls.bpf.h). If a process maps a file with a sampler, the
+ * sampler's probes are placed first. Then its heap needs no other probes: the accounting shows this to the kernel side.
+ *
+ * A process of its own probes (no children are followed) whose heap is probed already stays as it is, when a sampler
+ * comes later: every block costs no more than before. With shared probes the sampler counts from its first sample on.
+ */
+
+/* ---- where it is ---- */
+
+/* Where a sampler has its first probe, and its struct sampler_info; 0: not known. */
+struct sampler_place_in_memory {
+	uint64_t code, info;
+};
+
+static const struct usdt_places *sampler_of(const struct object *object)
+{
+	return object->probe_info ? object->probe_info->sampler : NULL;
+}
+
+static struct sampler_place_in_memory sampler_find_info(const struct mappings *mappings, uint32_t object)
+{
+	const struct usdt_places *places =
+		mappings_use(mappings, object) ? sampler_of(mappings->objects->object[object]) : NULL;
+
+	if (!places || !places->nr || !places->info_distance)
+		return (struct sampler_place_in_memory){};
+	for (size_t i = 0; i < mappings->mapping_nr; i++) {
+		const struct mapping *mapping = &mappings->mapping[i];
+		uint64_t into = places->place[0].offset - mapping->offset;
+
+		if (mapping->object == object && mapping_is_there(mappings, mapping) &&
+		    into < mapping->end - mapping->start)
+			return (struct sampler_place_in_memory){ mapping->start + into,
+								 mapping->start + into + places->info_distance };
+	}
+	return (struct sampler_place_in_memory){};
+}
+
+/* Whether bytes of the process are such a struct, of a version that is known. */
+static bool sampler_info_is_sound(const struct sampler_info *info)
+{
+	return !memcmp(info->magic, SAMPLER_INFO_MAGIC, sizeof(info->magic)) && info->version >= SAMPLER_INFO_VERSION &&
+	       info->bytes >= sizeof(*info);
+}
+
+/* ---- what it says about itself ---- */
+
+/* The process can write anything there, or end and leave its PID to another one: these are numbers to show, no more. */
+static bool read_info(const struct target *target, uint64_t address, struct sampler_info *ret)
+{
+	const struct iovec to = { ret, sizeof(*ret) }, from = { (void *)address, sizeof(*ret) };
+	int fd = target->sampler.memory_fd;
+
+	return address && (fd >= 0 ? pread(fd, ret, sizeof(*ret), address) :
+				     process_vm_readv(target->identity.pid, &to, 1, &from, 1, 0)) == sizeof(*ret) &&
+	       sampler_info_is_sound(ret);
+}
+
+/* An injected sampler has the same options in all its files. */
+static void add_info(struct sampler_info *sum, const struct sampler_info *info)
+{
+	sum->samples += info->samples;
+	sum->dropped += info->dropped;
+	sum->flags |= info->flags;
+	if (sum->interval < info->interval)
+		sum->interval = info->interval;
+	if (sum->interval_most < info->interval_most)
+		sum->interval_most = info->interval_most;
+	if (sum->interval_changes < info->interval_changes)
+		sum->interval_changes = info->interval_changes;
+}
+
+/* What the samplers of a target say now, all together. False: nothing can be read. */
+static bool sampler_sum_infos(const struct target *target, struct sampler_info *ret)
+{
+	struct sampler_info info;
+	bool has_any = false;
+
+	for (size_t i = 0; i < target->sampler.object_nr; i++) {
+		if (!read_info(target, sampler_find_info(&target->mappings, target->sampler.object[i]).info, &info))
+			continue;
+		if (has_any)
+			add_info(ret, &info);
+		else
+			*ret = info;
+		has_any = true;
+	}
+	return has_any;
+}
 
 /* ---- the interval ---- */
 
@@ -35,12 +125,6 @@
 #define AGAIN_NS 100000000 /* when to look again at one that takes many samples */
 
 /* ---- the interval in the process's memory ---- */
-
-static bool read_block(const struct target *target, uint64_t address, struct sampler_info *ret)
-{
-	return address && pread(target->sampler.memory_fd, ret, sizeof(*ret), address) == sizeof(*ret) &&
-	       sampler_info_is_sound(ret);
-}
 
 static bool write_word(const struct target *target, uint64_t address, uint64_t value)
 {
@@ -94,7 +178,7 @@ static bool all_may_be_written(const struct target *target)
 	for (size_t i = 0; i < target->sampler.object_nr; i++) {
 		struct sampler_place_in_memory place = sampler_find_info(&target->mappings, target->sampler.object[i]);
 
-		if (!is_own_memory(target, &place) || !read_block(target, place.info, &info))
+		if (!is_own_memory(target, &place) || !read_info(target, place.info, &info))
 			return false;
 	}
 	return true;
@@ -133,7 +217,7 @@ static bool write_intervals(const struct target *target, uint64_t interval, uint
 		uint64_t address = sampler_find_info(&target->mappings, target->sampler.object[i]).info;
 		struct sampler_info info;
 
-		if (read_block(target, address, &info) && (!only || info.interval == only))
+		if (read_info(target, address, &info) && (!only || info.interval == only))
 			has_any |= write_interval(target, address, &info, interval);
 	}
 	return has_any;
@@ -206,86 +290,6 @@ static void sampler_interval_leave(struct collector *collector, struct target *t
 	if (sampler->memory_fd >= 0 && chosen)
 		write_intervals(target, chosen, sampler->interval.written);
 	close_memory(target);
-}
-
-/* ---- what the sampler says about itself ---- */
-
-static const struct usdt_places *sampler_of(const struct object *object)
-{
-	return object->probe_info ? object->probe_info->sampler : NULL;
-}
-
-struct sampler_place_in_memory sampler_find_info(const struct mappings *mappings, uint32_t object)
-{
-	const struct usdt_places *places =
-		mappings_use(mappings, object) ? sampler_of(mappings->objects->object[object]) : NULL;
-
-	if (!places || !places->nr || !places->info_distance)
-		return (struct sampler_place_in_memory){};
-	for (size_t i = 0; i < mappings->mapping_nr; i++) {
-		const struct mapping *mapping = &mappings->mapping[i];
-		uint64_t into = places->place[0].offset - mapping->offset;
-
-		if (mapping->object == object && mapping_is_there(mappings, mapping) &&
-		    into < mapping->end - mapping->start)
-			return (struct sampler_place_in_memory){ mapping->start + into,
-								 mapping->start + into + places->info_distance };
-	}
-	return (struct sampler_place_in_memory){};
-}
-
-bool sampler_info_is_sound(const struct sampler_info *info)
-{
-	return !memcmp(info->magic, SAMPLER_INFO_MAGIC, sizeof(info->magic)) && info->version >= SAMPLER_INFO_VERSION &&
-	       info->bytes >= sizeof(*info);
-}
-
-static bool read_memory(const struct target *target, uint64_t address, void *ret, size_t bytes)
-{
-	const struct iovec to = { ret, bytes }, from = { (void *)address, bytes };
-
-	if (target->sampler.memory_fd >= 0)
-		return pread(target->sampler.memory_fd, ret, bytes, address) == (ssize_t)bytes;
-	return process_vm_readv(target->identity.pid, &to, 1, &from, 1, 0) == (ssize_t)bytes;
-}
-
-/* The process can write anything there, or end and leave its PID to another one: these are numbers to show, no more. */
-static bool read_info(const struct target *target, uint32_t object, struct sampler_info *ret)
-{
-	uint64_t address = sampler_find_info(&target->mappings, object).info;
-
-	return address && read_memory(target, address, ret, sizeof(*ret)) && sampler_info_is_sound(ret);
-}
-
-/* An injected sampler has the same options in all its files. */
-static void add_info(struct sampler_info *sum, const struct sampler_info *info)
-{
-	sum->samples += info->samples;
-	sum->dropped += info->dropped;
-	sum->flags |= info->flags;
-	if (sum->interval < info->interval)
-		sum->interval = info->interval;
-	if (sum->interval_most < info->interval_most)
-		sum->interval_most = info->interval_most;
-	if (sum->interval_changes < info->interval_changes)
-		sum->interval_changes = info->interval_changes;
-}
-
-bool sampler_sum_infos(const struct target *target, struct sampler_info *ret)
-{
-	struct sampler_info info;
-	bool has_any = false;
-
-	for (size_t i = 0; i < target->sampler.object_nr; i++) {
-		if (!read_info(target, target->sampler.object[i], &info))
-			continue;
-		if (has_any)
-			add_info(ret, &info);
-		else
-			*ret = info;
-		has_any = true;
-	}
-	return has_any;
 }
 
 static void read_sampler_info(struct target *target)
