@@ -360,11 +360,16 @@ static unsigned long task_flags(pid_t pid)
 	return flags;
 }
 
+bool proc_is_kernel_thread(pid_t pid)
+{
+	return task_flags(pid) & KERNEL_THREAD;
+}
+
 bool proc_is_ending(pid_t pid)
 {
 	uint64_t kib;
 
-	return !proc_live_thread(pid) || (proc_status(pid, "VmSize", &kib) && !(task_flags(pid) & KERNEL_THREAD));
+	return !proc_live_thread(pid) || (proc_status(pid, "VmSize", &kib) && !proc_is_kernel_thread(pid));
 }
 
 bool proc_is_asleep(pid_t pid)

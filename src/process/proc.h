@@ -63,6 +63,8 @@ pid_t proc_own_tid(pid_t pid, pid_t tid);
 /* A thread of the process that is still running, the leader if it is. 0 if no thread is. */
 pid_t proc_live_thread(pid_t pid);
 
+bool proc_is_kernel_thread(pid_t pid);
+
 /* Whether the process has ended, or is about to, and has no memory any more. Kernel threads never had some. */
 bool proc_is_ending(pid_t pid);
 

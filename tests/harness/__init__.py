@@ -12,7 +12,7 @@ from .bench import NEVER, WORKLOADS, Bench
 from .checks import (PATH, PATIENCE, Failure, Law, Skip, check, check_equal, check_sanitizer, check_status, tool,
                      wait_for)
 from .kernel import (bpf_ids, bpf_ids_in_kernel, breakpoints_of, changed_code, changed_places, check_unchanged,
-                     executable_mappings, fdinfo, kill_and_check, preempts_itself, private_mounts, strangers_probes,
+                     executable_mappings, fdinfo, kill_and_check, need_overlays, preempts_itself, private_mounts, strangers_probes,
                      uprobe_events)
 from .processes import (ALLOCSNAP, OURS, Process, Recording, Workload, children_of, cpu_seconds, folder_of_run,
                         is_missing, is_running, link_holder_of, pending_signals, reader_of, signal_masks, snapshots_below)

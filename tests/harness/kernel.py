@@ -10,7 +10,7 @@ import re
 import subprocess
 import tempfile
 
-from .checks import Law, check, tool, wait_for
+from .checks import Law, Skip, check, tool, wait_for
 from .processes import is_running, link_holder_of
 from .suite import must_be_alone
 
@@ -115,6 +115,11 @@ def preempts_itself():
     with contextlib.suppress(OSError):
         return bool(re.search(r"\((?:full|lazy)\)", pathlib.Path("/sys/kernel/debug/sched/preempt").read_text()))
     return False
+
+
+def need_overlays():
+    if "\toverlay\n" not in pathlib.Path("/proc/filesystems").read_text(encoding="ascii"):
+        raise Skip("this kernel has no overlays")
 
 
 @functools.cache

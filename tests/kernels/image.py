@@ -17,7 +17,7 @@ PROGRAMS = ("mount", "umount", "ip", "sqlite3", "jq", "git", "redis-server", "re
             "systemd-analyze", "tmux")
 # libgcc_s is opened when a thread ends, libcurl when it is needed.
 OTHERS = ("/bin/sh", "/usr/share/gdb", "/lib/systemd/system", "/lib/terminfo", "/usr/lib/locale/C.utf8", "/usr/bin/python3", "/usr/lib/python3.*",
-          "/usr/lib/python3/dist-packages/prometheus_client", "/lib/*-linux-gnu/libgcc_s.so.1",
+          "/usr/lib/python3/dist-packages/prometheus_client", "/usr/lib/python3/dist-packages/decorator.py", "/lib/*-linux-gnu/libgcc_s.so.1",
           *(f"/usr/lib/*-linux-gnu/lib{name}.so.*" for name in ("asan", "jemalloc", "tcmalloc_minimal", "mimalloc", "curl", "python3.*")),
           "/etc/passwd", "/etc/group", "/etc/services", "/etc/ld.so.cache", "/etc/ld.so.conf")
 # Debug files of these are there, too, if the system has them: they name what is static in the C library.

@@ -200,9 +200,11 @@ def test_follow_loses_only_names_without_descriptors(bench):
               f"{bench.folder}/t$i; i=$((i + 1)); done")
     paths = follow(bench, ["/bin/sh", "-c", script], preexec_fn=lambda: resource.setrlimit(
         resource.RLIMIT_NOFILE, (300, 300)))
-    check_equal(len(paths), 2 * programs + 1, "snapshots")
-    lost = [bench.show(path)["losses"].get("objects_unreadable", 0) for path in paths]
-    check(any(lost), "no name was lost: too few programs")
+    losses = [bench.show(path)["losses"] for path in paths]
+    missed = sum(lost.get("process_events_missed", 0) for lost in losses)
+    if not (preempts_itself() and missed):
+        check_equal(len(paths), 2 * programs + 1, f"snapshots, where {missed} events of processes were missed")
+    check(any(lost.get("objects_unreadable") for lost in losses), "no name was lost: too few programs")
 
 
 # ---- exact totals ----

@@ -61,6 +61,7 @@ def test_slow_files_are_not_probed(bench):
 
 def test_slow_files_do_not_include_an_overlay_on_a_disk(bench):
     """Files of containers are on such an overlay, and are probed."""
+    harness.need_overlays()
     for name in ("lower", "other", "over"):
         os.mkdir(bench.path(name))
     shutil.copy(os.path.join(WORKLOADS, "own_malloc"), bench.path("lower"))

@@ -10,7 +10,7 @@ import signal
 import sys
 
 import doctor_kinds as kinds
-from harness import WORKLOADS, Workload, check, check_equal, private_mounts, tool
+from harness import WORKLOADS, Workload, check, check_equal, need_overlays, private_mounts, tool
 from test_known import check_totals
 
 KNOWN = os.path.join(WORKLOADS, "known")
@@ -94,6 +94,7 @@ def in_chroot(bench, name):
 
 def in_overlay(bench, image, name):
     """A container of an image: the same files, with numbers of their own."""
+    need_overlays()
     folders = [bench.path(f"{name}.{part}") for part in ("upper", "work", "root")]
     for folder in folders:
         os.mkdir(folder)

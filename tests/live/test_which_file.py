@@ -235,6 +235,7 @@ def test_files_of_two_btrfs_subvolumes_are_distinguished(bench):
 
 def test_files_of_an_overlay_over_two_file_systems_are_distinguished(bench):
     """A file of the lower layer and one of the upper one have the same inode number."""
+    harness.need_overlays()
     world, versions = World(bench), [build(bench, name) for name in VERSIONS]
     with mounted(bench, "lower", "-t", "tmpfs", "lower") as lower, \
             mounted(bench, "upper", "-t", "tmpfs", "upper") as upper:

@@ -282,7 +282,7 @@ static void diagnose_java(pid_t pid, struct diagnosed_java *ret)
 
 static int read_identity(struct diagnosed_process *process)
 {
-	uint64_t kib = 0, kernel_thread = 0, tgid;
+	uint64_t kib = 0, tgid;
 	pid_t pid = process->pid;
 
 	if (!proc_status(pid, "Tgid", &tgid))
@@ -290,9 +290,8 @@ static int read_identity(struct diagnosed_process *process)
 	process->state = read_process_state(pid);
 	proc_status(pid, "Threads", &process->thread_nr);
 	proc_status(pid, "VmRSS", &kib);
-	proc_status(pid, "Kthread", &kernel_thread);
 	process->rss_bytes = kib * 1024;
-	process->is_kernel_thread = kernel_thread != 0;
+	process->is_kernel_thread = proc_is_kernel_thread(pid);
 	process->child_nr = count_children(pid);
 	process->in_pid_namespace = is_in_other_namespace(pid, "ns/pid");
 	process->in_mount_namespace = is_in_other_namespace(pid, "ns/mnt");

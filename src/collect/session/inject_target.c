@@ -276,20 +276,20 @@ int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_by
 
 /* Names for the thing that was injected. */
 struct injected_words {
-	const char *what, *is, *stays, *does;
+	const char *what, *is, *stays, *it, *does, *them;
 };
 
 static const struct injected_words injected_words[] = {
-	{ "the sampler", "was", "stays", "only counts bytes" },
-	{ "the hooks", "were", "stay", "only pass on" },
+	{ "the sampler", "was", "stays", "it", "only counts bytes", "it" },
+	{ "the hooks", "were", "stay", "they", "only pass on", "them" },
 };
 
 static void note_ejected(struct collector *collector, pid_t pid, const struct injected_words *words,
 			 const struct link_holder_ejection *ejection)
 {
 	if (ejection->value)
-		notes_add(&collector->notes, "%s %s in process %d, where it %s: %s; 'allocsnap eject %d' takes it out", words->what,
-			  words->stays, pid, words->does, *ejection->why.text ? ejection->why.text : strerror(-ejection->value), pid);
+		notes_add(&collector->notes, "%s %s in process %d, where %s %s: %s; 'allocsnap eject %d' takes %s out", words->what, words->stays, pid, words->it,
+			  words->does, *ejection->why.text ? ejection->why.text : strerror(-ejection->value), pid, words->them);
 	else if (ejection->kept_nr)
 		notes_add(&collector->notes,
 			  "%s %s taken out of process %d; its code stays mapped and is not called, as a thread may still return "
@@ -303,9 +303,9 @@ static void note_children_left(struct collector *collector, pid_t pid, const str
 			       const struct link_holder_ejection *ejection)
 {
 	notes_add(&collector->notes,
-		  "%s %s in %" PRIu32 " process%s forked from process %d, and %s: 'allocsnap eject %d' takes it out%s",
+		  "%s %s in %" PRIu32 " process%s forked from process %d, and %s: 'allocsnap eject %d' takes %s out%s",
 		  words->what, words->stays, ejection->child_nr, ejection->child_nr == 1 ? "" : "es", pid, words->does, ejection->child,
-		  ejection->child_nr == 1 ? "" : " of one of them");
+		  words->them, ejection->child_nr == 1 ? "" : " of one of them");
 }
 
 /* Whether something stays, in the process or its children; notes say what. */

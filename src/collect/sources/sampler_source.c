@@ -91,7 +91,7 @@ static void add_info(struct sampler_info *sum, const struct sampler_info *info)
 		sum->interval_changes = info->interval_changes;
 }
 
-/* What the samplers of a target say now, all together. False: nothing can be read. */
+/* Reads what the samplers of a target say now, all together. False: nothing can be read. */
 static bool sampler_sum_infos(const struct target *target, struct sampler_info *ret)
 {
 	struct sampler_info info;

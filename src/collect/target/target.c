@@ -42,25 +42,21 @@ void target__read_start_rss(struct target *target)
 
 /*
  * Probes follow the main thread's memory. A kernel thread has none, and neither has a main thread that ended, or a
- * process that is ending. Old kernels do not say which are kernel threads.
+ * process that is ending.
  */
 static int check_is_program(pid_t pid, struct reason *why)
 {
-	uint64_t vm, kernel_thread;
-	bool is_told;
+	uint64_t vm;
 	pid_t live;
 
 	if (!proc_status(pid, "VmSize", &vm))
 		return 0;
-	is_told = !proc_status(pid, "Kthread", &kernel_thread);
-	if (is_told && kernel_thread)
+	if (proc_is_kernel_thread(pid))
 		return reason_set(why, -ENOTSUP, "process %d is a kernel thread: it has no memory to trace",
 				  pid);
 	live = proc_live_thread(pid);
-	if (live && !(is_told && live == pid))
-		return reason_set(why, -ENOTSUP,
-				  "process %d is a kernel thread, or its main thread has ended: it cannot be probed",
-				  pid);
+	if (live && live != pid)
+		return reason_set(why, -ENOTSUP, "process %d cannot be probed: its main thread has ended", pid);
 	return reason_set(why, -ESRCH, "process %d has ended", pid);
 }
 
