@@ -61,17 +61,15 @@ int file_watch_next(struct file_watch *watch)
 int file_lease_take(int fd, bool *ret_has)
 {
 	char path[32];
-	int own, err;
+	int own;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	own = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	*ret_has = own >= 0 && !fcntl(own, F_SETSIG, LEASE_SIGNAL) && !fcntl(own, F_SETLEASE, F_RDLCK);
-	if (own >= 0 && (*ret_has || errno != EAGAIN))
-		return own;
-	err = own < 0 ? -errno : -ETXTBSY;
-	if (own >= 0)
-		close(own);
-	return err;
+	if (own < 0 || *ret_has || errno != EAGAIN)
+		return own < 0 ? -errno : own;
+	close(own);
+	return -ETXTBSY;
 }
 
 bool file_lease_is_broken(int fd)

@@ -52,8 +52,7 @@ static int check_is_program(pid_t pid, struct reason *why)
 	if (!proc_status(pid, "VmSize", &vm))
 		return 0;
 	if (proc_is_kernel_thread(pid))
-		return reason_set(why, -ENOTSUP, "process %d is a kernel thread: it has no memory to trace",
-				  pid);
+		return reason_set(why, -ENOTSUP, "process %d is a kernel thread: it has no memory to trace", pid);
 	live = proc_live_thread(pid);
 	if (live && live != pid)
 		return reason_set(why, -ENOTSUP, "process %d cannot be probed: its main thread has ended", pid);
