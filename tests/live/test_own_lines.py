@@ -5,7 +5,7 @@ import pathlib
 import re
 import signal
 
-from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, tool, top_frame
+from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, losses_of, tool, top_frame
 from test_heaps import ARCHIVE
 
 SOURCE = pathlib.Path(__file__).parent.parent / "workloads" / "templates.cc"
@@ -76,8 +76,10 @@ def functions_of(bench, program):
     """{function: count} of the rows for what the program allocates at the order "go"."""
     recording = bench.attach([program])
     program.order("go")
-    rows = bench.stats(recording.end(signal.SIGINT)[-1], "--group-by", "function")["statistics"]
+    path = recording.end(signal.SIGINT)[-1]
+    rows = bench.stats(path, "--group-by", "function")["statistics"]
     program.is_unharmed()
+    check_equal((losses_of(bench.show(path)), recording.stderr().count("\n")), ({}, 0), f"losses, lines of {recording.stderr()!r}")
     return {re.sub(r"\(.*", "", row["key"]): row["count"] for row in rows}
 
 
