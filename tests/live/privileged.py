@@ -14,7 +14,7 @@ RECORDING = ("bpf", "perfmon", "sys_ptrace", "dac_read_search", "checkpoint_rest
              *(("sys_admin",) if NO_LINKS else ()))
 # Capabilities that a recorder started by root keeps when everything is loaded.
 LEFT = ("bpf", "sys_ptrace", "dac_read_search", "checkpoint_restore",
-        *(("sys_admin", "sys_nice") if NO_LINKS else ()))
+        *(("sys_admin", "sys_nice", "lease") if NO_LINKS else ()))
 # Capabilities of two helper processes: one opens files, the other keeps the probes and watches files for writers.
 OPENING, KEEPING = ("dac_read_search",), ("dac_read_search", "lease")
 SOMEBODY = 4242
