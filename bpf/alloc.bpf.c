@@ -239,14 +239,19 @@ int BPF_KPROBE(take_report)
 	return 0;
 }
 
+/* On old kernels (6.1) the perf event of one process runs at the returns of all whose function has a return probe. */
 SEC("uretprobe")
 int BPF_KPROBE(leave_call)
 {
 	struct thread *thread = current_thread();
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u32 of = COOKIE_USER_CALL(cookie);
 
 	ON_STACK_OF_THREAD();
+	if (of && thread && thread->slot + 1 != of)
+		return 0;
 	cost_begin(thread);
-	record_call_return(ctx, thread, bpf_get_attach_cookie(ctx));
+	record_call_return(ctx, thread, cookie);
 	cost_end(thread, TRAP_RETURN);
 	return 0;
 }

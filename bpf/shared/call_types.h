@@ -93,7 +93,7 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
  * The attach cookie of a probe: its site, its call shape, and the layer and domain of its blocks. by_ret: probes
  * on `ret` instructions see its returns, even in a process that has return probes. user_call: the row of
  * user_calls[] with the arguments of a user function; for a USDT probe the row of usdt_calls[], for a
- * place in CPython the row of python_calls[].
+ * place in CPython the row of python_calls[]. A return probe has the slot of its process there, and 1; 0: any process.
  *
  *	site:24 | by_ret:1 | shape:7 | of_heap:1 | stepped:1 | restarts:1 | in_session:1 | own_link:1 |
  *	user_call:17 | layer:2 | domain:8

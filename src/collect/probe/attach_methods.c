@@ -386,6 +386,14 @@ static int find_usdt_call(const struct attachment *at, struct probe_site *site, 
 	return reason_set(why, -ENOTSUP, "there are too many kinds of such probes");
 }
 
+static struct probe_place site_return(const struct attachment *at, struct probe_place entry)
+{
+	entry.cookie &= ~USER_CALL_COOKIE(COOKIE_USER_CALL(-1));
+	if (at->way->is_alone && at->probes->pid)
+		entry.cookie |= USER_CALL_COOKIE(at->probes->slot + 1);
+	return entry;
+}
+
 static int add_probes_of_site(const struct attachment *at, struct probe_site *site,
 			      struct batch *batch, struct reason *why)
 {
@@ -406,7 +414,7 @@ static int add_probes_of_site(const struct attachment *at, struct probe_site *si
 	else if (at->way->has_sessions)
 		return array_push(&batch->end[PROBE_BOTH], place, entry);
 	else
-		err = array_push(&batch->end[PROBE_RETURN], place, entry);
+		err = array_push(&batch->end[PROBE_RETURN], place, site_return(at, entry));
 	return err ?: array_push(&batch->end[PROBE_ENTRY], place, entry);
 }
 
