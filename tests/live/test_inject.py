@@ -29,8 +29,18 @@ def maps(pid):
 
 
 def code(pid):
-    """The files that a process runs code of, as they are mapped."""
-    return [row for row in maps(pid) if "x" in row[1] and row[3].startswith("/") and not row[3].startswith(SAMPLER)]
+    """[first address, end, offset, path] of the files that a process runs code of. A kernel may leave pages that came back as
+    mappings of their own, as 6.12 does if they had breakpoints."""
+    found = []
+    for where, permissions, offset, path in maps(pid):
+        low, high, offset = (int(number, 16) for number in (*where.split("-"), offset))
+        if "x" not in permissions or not path.startswith("/") or path.startswith(SAMPLER):
+            continue
+        if found and found[-1][3] == path and found[-1][1] == low and found[-1][2] + low - found[-1][0] == offset:
+            found[-1][1] = high
+        else:
+            found.append([low, high, offset, path])
+    return found
 
 
 def state_of(pid):
