@@ -63,7 +63,7 @@
 	X(tracebacks_broken, "tracebacks cut at a frame that cannot be a return address")                                          \
 	X(tracebacks_skipping, "tracebacks with missing callers: code without frame pointers")                                     \
 	X(execs_unprobed,                                                                                                          \
-	  "execs by another than the main thread, which end the probes: allocations are missing until the probes were back")       \
+	  "execs by another than the main thread, or while the recording began: allocations are missing until the probes were there") \
 	X(main_thread_ended, "the main thread has exited: the kernel may have removed the probes since")                           \
 	X(mappings_replaced,                                                                                                       \
 	  "code mapped where other code was before: earlier tracebacks may show the names of the new code")                        \

@@ -156,6 +156,7 @@ void accounts_admit_blocks(struct accounts *accounts, uint32_t slot, bool by_ret
 
 	memset(process->counter, 0, sizeof(process->counter));
 	memset(process->loss, 0, sizeof(process->loss));
+	process->loss[LOSS_execs_unprobed] = process->exec_cnt; /* of programs that began while it was closed */
 	process->by_ret = by_ret;
 	__atomic_store_n(&process->is_open, 1, __ATOMIC_SEQ_CST);
 }
