@@ -159,7 +159,7 @@ void kept_samplers_eject_all(struct kept_samplers *kept)
 {
 	struct link_holder_ejection ignored;
 
-	kept->until_ns = monotonic_now_ns() + 60 * SECOND_NS; /* nobody waits for it */
+	kept->until_ns = monotonic_now_ns() + 60 * SECOND_NS; /* the recorder is gone: no user waits */
 	while (kept->sampler_nr)
 		kept_samplers_eject(kept, kept->sampler[0].pid, &ignored);
 }
