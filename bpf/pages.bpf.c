@@ -54,8 +54,7 @@ static __always_inline void put_in_leaf(struct process *process, struct page_lea
 	}
 	if (keeps && leaf->traceback[at & (LEAF_PAGES - 1)] != PAGE_UNSEEN)
 		return;
-	__sync_fetch_and_add(&process->counter[COUNTER_allocations], 1ULL << pages_shift);
-	__sync_fetch_and_add(&process->counter[COUNTER_allocated_bytes], 1ULL << (PAGE_BITS + pages_shift));
+	__sync_fetch_and_add(&process->pages_bytes, 1ULL << (PAGE_BITS + pages_shift));
 	leaf->birth[at & (LEAF_PAGES - 1)] = (bpf_ktime_get_ns() - pages_since_ns) >> PAGE_BIRTH_BITS;
 	leaf->traceback[at & (LEAF_PAGES - 1)] = traceback;
 }

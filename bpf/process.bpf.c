@@ -76,14 +76,14 @@ static __always_inline void slot_give(__u32 slot, __u32 user)
 /* Whether the process may use an allocator that the loader does not know yet: nothing of it was recorded. */
 static __always_inline bool may_be_unprobed(const struct process *process)
 {
-	return !process->is_forked && !process->memory_of &&
-	       !process->counter[COUNTER_allocations] && !process->counter[COUNTER_unknown_frees];
+	return !(process->is_forked | process->memory_of | process->counter[COUNTER_allocations] |
+		 process->counter[COUNTER_unknown_frees] | process->pages_bytes);
 }
 
-/* Pages, and blocks whose frees are not reported, have no peak here. */
+/* Blocks whose frees are not reported have no peak here. */
 static __always_inline bool is_to_be_seen(const struct process *process)
 {
-	__u64 most = process->counter[COUNTER_peak_bytes] ?: process->counter[COUNTER_allocated_bytes];
+	__u64 most = (process->counter[COUNTER_peak_bytes] ?: process->counter[COUNTER_allocated_bytes]) ?: process->pages_bytes;
 
 	return (most && most >= rules.min_bytes) || may_be_unprobed(process);
 }

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 FILE_LINES=800
 FUNCTION_LINES=60
 # All lines of src, bpf and include: it only goes down. A commit that raises it says what the lines are for.
-ALL_LINES=158179
+ALL_LINES=158209
 
 # "LINES NAME" on standard input, longest first.
 report() {

@@ -45,6 +45,7 @@ static __always_inline void begin_anew(struct process *process)
 	process->is_forked = 0;
 	process->tracebacks = 0;
 	process->leaves = 0;
+	process->pages_bytes = 0;
 	__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);
 	__builtin_memset(&process->counter[COUNTER_program_ns] + 1, 0, COUNTERS_AFTER_COST);
 	__builtin_memset(process->loss, 0, sizeof(process->loss));

@@ -233,12 +233,13 @@ struct process {
 	bpf_u64 sample_rates_used; /* a bit for each rate but 0 that decided about a block */
 	bpf_u64 sampler_image; /* its own sampler picks the heap blocks of this image (bpf/account/calls.bpf.h); 0: of none */
 	bpf_u64 pages_image;   /* pages of this image are recorded, where not all processes' are (bpf/pages.bpf.c); 0: of none */
+	bpf_u64 pages_bytes;   /* that events of pages brought; not in `counter`, as a source of blocks may take over */
 	bpf_u64 python_memory; /* as `memory`: CPython's blocks there are recorded, and not the heap's; 0: of none */
 	struct python_process python;
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (39 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES +
+_Static_assert(sizeof(struct process) == 8 * (40 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES +
 					 sizeof(struct python_process), "no padding");
 
 /*

@@ -552,5 +552,6 @@ MUTANTS = {
         "pages.bpf.c", "\trange.first = from >> PAGE_BITS;\n\tforget_pages(&range);\n", ""),
     "pages: each page is a sample": (
         "pages.bpf.c", "page != chosen_page(unit, pages_shift, settings.hash_seed) || ", ""),
-    "pages: a sample stands for itself": ("pages.bpf.c", "COUNTER_allocations], 1ULL << pages_shift", "COUNTER_allocations], 1"),
+    "pages: a sample stands for itself": ("pages.bpf.c", "(PAGE_BITS + pages_shift)", "PAGE_BITS"),
+    "pages: bytes that came before the traces were cleared": ("account/thread.bpf.h", "\tprocess->pages_bytes = 0;\n", ""),
 }

@@ -82,6 +82,12 @@ static void begin(void)
 	begin_with(1 << 10);
 }
 
+static void expect_brought(__u64 pages)
+{
+	expect_same(book_of(process)->pages_bytes, pages << PAGE_BITS, "bytes that came");
+	expect(allocations, 0);
+}
+
 Test(pages, belong_to_the_code_that_needed_them)
 {
 	__u64 first, second;
@@ -95,8 +101,7 @@ Test(pages, belong_to_the_code_that_needed_them)
 	cr_expect(first > PAGE_UNTRACED && second > PAGE_UNTRACED && first != second);
 	touch(START); /* it came again */
 	expect_same(traceback_of_unit(START), second, "its traceback");
-	expect(allocations, 3);
-	expect(allocated_bytes, 3 * 4096);
+	expect_brought(3);
 }
 
 Test(pages, of_a_kernel_thread_have_no_code)
@@ -167,6 +172,7 @@ Test(pages, are_of_the_processes_and_programs_that_were_chosen)
 	cr_expect(is_noted(START));
 	clear_begin(process);
 	clear_end(process);
+	expect_brought(0);
 	cr_expect(is_noted(START + 1), "after its traces were cleared");
 	thread_exec(main_thread);
 	cr_expect(!is_noted(START + 2), "the next program");
@@ -313,11 +319,11 @@ Test(pages, of_a_folio_belong_to_the_code_that_needed_one_of_them)
 	cr_expect(traceback_of_unit(START) > PAGE_UNTRACED);
 	expect_same(pages_with(traceback_of_unit(START), START, 512), 512, "pages");
 	expect_same(traceback_of_unit(START + 512), PAGE_UNSEEN, "the next page");
-	expect(allocations, 512);
+	expect_brought(512);
 	stand_at(0x402000);
 	add_folio(START + 512, 0);
 	cr_expect(traceback_of_unit(START + 512) > PAGE_UNTRACED && traceback_of_unit(START + 512) != traceback_of_unit(START));
-	expect(allocations, 513);
+	expect_brought(513);
 }
 
 Test(pages, of_a_folio_before_linux_6_6)
@@ -329,7 +335,7 @@ Test(pages, of_a_folio_before_linux_6_6)
 	begin_rmap();
 	vma.vm_mm = &process->mm;
 	page_added(ctx);
-	expect(allocations, 512);
+	expect_brought(512);
 }
 
 Test(pages, that_another_process_brings_have_no_code)
@@ -428,9 +434,9 @@ Test(pages, of_folios_are_samples_of_one_in_each_unit)
 		nr += at % 8 && traceback_of_unit((START + at) >> 3) > PAGE_UNTRACED;
 	}
 	expect_same(nr, 64, "samples");
-	expect(allocations, 512);
+	expect_brought(512);
 	add_folio(START, 9);
-	expect(allocations, 1024);
+	expect_brought(1024);
 }
 
 /* ---- samples ---- */
@@ -442,10 +448,10 @@ Test(pages, are_samples_of_one_in_each_unit)
 	begin();
 	pages_shift = 3;
 	for (__u64 unit = START >> 3; unit < (START >> 3) + 64; unit++) {
-		before = book_of(process)->counter[COUNTER_allocations];
+		before = book_of(process)->pages_bytes;
 		for (int i = 0; i < 8; i++)
 			touch(unit << 3 | i);
-		expect_same(book_of(process)->counter[COUNTER_allocations] - before, 8, "the unit's pages");
+		expect_same(book_of(process)->pages_bytes - before, 8 << PAGE_BITS, "the unit's pages");
 		cr_expect(traceback_of_unit(unit) > PAGE_UNTRACED);
 		nr += chosen_page(unit, 3, settings.hash_seed) != unit << 3;
 	}

@@ -107,7 +107,7 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		ret->most_bytes = target->snapshots.shown.most_bytes;
 	}
 	read_traced_memory(&collector->targets.accounts, target, &ret->memory);
-	ret->allocations = target->now.account.counter[COUNTER_allocations];
+	ret->allocations = account_allocations(&target->now.account);
 	for (int loss = 0; loss < LOSS_NR; loss++)
 		ret->lost += target->now.account.loss[loss];
 	ret->is_empty = has_nothing_to_report(&collector->options, ret, target);

@@ -47,7 +47,7 @@ static void read_counters(const struct accounts *accounts, const struct target *
 /* Pages leave unseen: what was resident at the last snapshot, and before the first one all that came. */
 static struct traced_memory pages_in_memory(const struct target *target, const struct process *now)
 {
-	uint64_t bytes = target->snapshots.assembled_bytes ?: now->counter[COUNTER_allocated_bytes];
+	uint64_t bytes = target->snapshots.assembled_bytes ?: now->pages_bytes;
 	uint64_t pages = bytes / PAGE_BYTES;
 
 	return (struct traced_memory){ .current_bytes = bytes, .current_blocks = pages, .peak_bytes = bytes, .peak_blocks = pages };

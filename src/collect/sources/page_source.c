@@ -212,20 +212,19 @@ static int begin_unseen(struct collector *collector, struct target *target, stru
 	return err;
 }
 
-/* Another source sees it now: its pages are forgotten, as pages and blocks are the same memory. */
-static int leave_unseen(struct collector *collector, struct target *target)
+/*
+ * Another source sees it now: its pages are forgotten, as pages and blocks are the same memory. Blocks that the source has
+ * seen meanwhile stay. What was shown of the pages is not compared with them.
+ */
+static void leave_unseen(struct collector *collector, struct target *target)
 {
-	int err;
+	struct process *account = &collector->targets.accounts.process[target->slot];
 
 	set_pages_image(collector, target, 0);
 	page_events_close(&target->pages.state->events);
 	target->pages.state->is_left = true;
-	err = clear_target_traces(collector, target);
-	if (!err) {
-		gone_add(&collector->totals.gone, &target->now.account);
-		target->now.account = *account_of(&collector->targets, target->slot);
-	}
-	return err == -ESRCH ? 0 : err;
+	__atomic_store_n(&account->pages_bytes, 0, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&account->clear_cnt, 1, __ATOMIC_SEQ_CST);
 }
 
 static void note_refusal(struct collector *collector, const struct target *target, const struct reason *why, int err)
@@ -242,7 +241,7 @@ static int attach_unseen(struct collector *collector, struct target *target, str
 	bool is_seen = is_seen_otherwise(target), is_own = !target->now.account.memory_of;
 
 	if (is_seen && pages_are_used(target))
-		return leave_unseen(collector, target);
+		leave_unseen(collector, target);
 	target->pages.judge_ns = 0;
 	if (is_seen || target->pages.state || !is_own)
 		return 0;
@@ -442,11 +441,19 @@ static int join_target(struct collector *collector, struct target *target, const
 		.resident = &state->resident, .older = &state->older, .is_forked = account->is_forked,
 		.shift = adding.shift, .seed = collector->bpf->rodata->settings.hash_seed,
 	};
-	int err = note_image(state, account);
+	uint64_t *counter = target->drained.account.counter;
+	int err;
 
+	if (state->is_left) {
+		state->image = 0; /* since this pass began: it has none */
+		return 0;
+	}
+	err = note_image(state, account);
 	join.leaf = leaves_of(leaves, account->image, &join.leaf_nr);
 	if (err)
 		return err;
+	counter[COUNTER_allocations] += account->pages_bytes / PAGE_BYTES;
+	counter[COUNTER_allocated_bytes] += account->pages_bytes;
 	return state->resident.run_nr ? page_join(&join, add_page_block, &adding, &state->sums) :
 					page_join_ended(&join, add_page_block, &adding);
 }
@@ -455,14 +462,20 @@ static int join_target(struct collector *collector, struct target *target, const
 
 #define LEAF_REST_NS (10 * SECOND_NS) /* so old are the events of a leaf that goes */
 
-static bool is_leaf_of_target(const struct targets *targets, const struct found_leaf *leaf)
+/* Its pages are recorded, and what is resident is not known. */
+static bool is_of_unread_pages(const struct collector *collector, const struct page_state *state)
 {
-	for (size_t i = 0; i < targets->target_nr; i++) {
-		const struct target *target = targets->target[i];
+	return state ? !state->is_left && !state->resident.run_nr : collector->sources->pages.is_wanted;
+}
+
+static bool is_leaf_needed(const struct collector *collector, const struct found_leaf *leaf)
+{
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		const struct target *target = collector->targets.target[i];
 		bool is_its = target->drained.account.image == leaf->image || target->now.account.image == leaf->image;
 
-		if (is_its && (!target->pages.state || !target->pages.state->resident.run_nr))
-			return true; /* what is resident is not known */
+		if (is_its && is_of_unread_pages(collector, target->pages.state))
+			return true;
 	}
 	return false;
 }
@@ -488,7 +501,7 @@ static void delete_unused_leaves(struct collector *collector, int fd, const stru
 		const struct found_leaf *leaf = &leaves->leaf[i];
 
 		if (!leaf->is_resident && !array_any(LEAF_PAGES, at, leaf->leaf->birth[at] >= before) &&
-		    !is_leaf_of_target(&collector->targets, leaf))
+		    !is_leaf_needed(collector, leaf))
 			delete_leaf(collector, fd, leaf);
 	}
 }
@@ -518,9 +531,17 @@ static bool pages_hide_heap(const struct target *target)
 	return pages_are_used(target) && target->pages.state->is_unseen;
 }
 
+/* Whether the last pass has its pages: another source may see it since. */
+static bool has_drained_pages(const struct target *target)
+{
+	const struct page_state *state = target->pages.state;
+
+	return state && (!state->is_left || state->image == target->drained.account.image);
+}
+
 static bool name_page_rate(const struct target *target)
 {
-	return target->pages.state && target->pages.state->shift;
+	return has_drained_pages(target) && target->pages.state->shift;
 }
 
 static bool pages_are_samples(const struct target *target, const struct settings *settings)
@@ -553,7 +574,7 @@ static int describe_pages(struct snapshot_builder *builder, const struct target 
 	int err;
 
 	(void)settings;
-	if (!state || (state->is_left && state->image != target->drained.account.image))
+	if (!has_drained_pages(target))
 		return 0;
 	err = snapshot_builder__domain_name(builder, DOMAIN_PAGES, "pages") ?:
 	      snapshot_builder__metadata(builder, "pages_by", state->hearing->way->name) ?:

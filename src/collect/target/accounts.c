@@ -9,12 +9,13 @@
 
 #include "collect/bpf.h"
 #include "collect/target/target.h"
+#include "process/pagemap.h"
 
 /* ---- totals of processes that have exited ---- */
 
 void gone_add(struct gone *gone, const struct process *account)
 {
-	gone->allocations += account->counter[COUNTER_allocations];
+	gone->allocations += account_allocations(account);
 	gone->frees += account->counter[COUNTER_frees];
 	for (int i = 0; i < LOSS_NR; i++)
 		gone->loss[i] += account->loss[i];
@@ -41,14 +42,13 @@ void gone_add_target(struct gone *gone, const struct target *target)
 
 bool target_is_unprobed(const struct target *target)
 {
-	const uint64_t *counter = target->now.account.counter;
+	const struct process *account = &target->now.account;
 	struct object *const *object = target->mappings.objects->object;
 	bool is_unknown = !target->late.seen_nr;
 
 	for (size_t i = 0; i < target->late.seen_nr; i++)
 		is_unknown |= object[target->late.seen[i].object]->unreadable != NULL;
-	return is_unknown && !target->now.account.is_forked && !counter[COUNTER_allocations] &&
-	       !counter[COUNTER_unknown_frees];
+	return is_unknown && !account->is_forked && !account_allocations(account) && !account->counter[COUNTER_unknown_frees];
 }
 
 /* ---- accounting ---- */
@@ -212,9 +212,14 @@ void accounts_end_unseen(struct accounts *accounts, uint32_t slot, uint64_t now_
 	forget_pid(accounts, slot);
 }
 
+uint64_t account_allocations(const struct process *account)
+{
+	return account->counter[COUNTER_allocations] ?: account->pages_bytes / PAGE_BYTES;
+}
+
 uint64_t account_most_bytes(const struct process *account)
 {
-	return account->counter[COUNTER_peak_bytes] ?: account->counter[COUNTER_allocated_bytes];
+	return account->counter[COUNTER_peak_bytes] ?: account->counter[COUNTER_allocated_bytes] ?: account->pages_bytes;
 }
 
 void accounts_end(struct accounts *accounts, uint32_t slot)

@@ -66,6 +66,9 @@ uint64_t accounts_image(const struct accounts *accounts, uint32_t slot);
  */
 void accounts_end_unseen(struct accounts *accounts, uint32_t slot, uint64_t now_ns);
 
+/* Calls that gave out blocks; of pages, all that came. */
+uint64_t account_allocations(const struct process *account);
+
 /* The most bytes that were live at once. Of pages, which leave unseen, all that came. */
 uint64_t account_most_bytes(const struct process *account);
 
