@@ -369,7 +369,7 @@ def test_run_leaves_stdout_to_its_program(bench):
     stdout, err = bench.run([ALLOCSNAP, "run", "-f", "--domain", "malloc", "-o", out, "--", "/bin/sh", "-c", SCRIPT], 3)
     said = [line for line in stdout.splitlines() if not line.endswith(".snap")]
     check_equal(said, ["one", "two"], "stdout")
-    lines = err.splitlines()[harness.NO_LINKS:]  # without links it says first that it follows children in a slower way
+    lines = err.splitlines()[harness.NO_SESSIONS:]  # without sessions it says first that it follows children in a slower way
     nr = len(snapshots_below(out))
     check_equal(lines[0], f"allocsnap: {nr} processes, {nr} snapshots in {out}/{os.uname().nodename}", "its summary")
     check_equal(lines[1].split(), ["PROCESS", "PEAK", "SNAPSHOTS", "END"], "the head of the table")
