@@ -224,7 +224,9 @@ class Recording(Process):
         return [self.path() for _ in range(self.target_nr)]
 
     def snapshot(self):
-        return self.snapshots()[0]
+        path = self.snapshots()[0]
+        check(path, f"attach ended before its snapshot: {self.stderr()!r}")
+        return path
 
     def path(self):
         line = self.line()
