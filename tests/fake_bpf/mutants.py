@@ -224,6 +224,7 @@ MUTANTS = {
         "account/calls.bpf.h", "!address || !may_be_known(", "!may_be_known("),
 
     # user allocators
+    "calls: a return at any process's probe": ("alloc.bpf.c", "\tif (of && thread && thread->slot + 1 != of)\n\t\treturn 0;\n", ""),
     "user calls: another argument": ("alloc.bpf.c", "user_argument(ctx, &call->size));", "user_argument(ctx, &call->pointer));"),
     "user calls: the count is none": ("alloc.bpf.c", "product(user_argument(ctx, &call->count), ", "product(1, "),
     "user calls: the count's product may overflow": (

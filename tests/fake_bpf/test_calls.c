@@ -40,6 +40,33 @@ ACCOUNT_TEST(calls, a_block_is_recorded_only_when_the_call_returns)
 	expect_live(0x1000, 24);
 }
 
+int leave_call(struct pt_regs *ctx);
+
+/* As old kernels (6.1) do at the returns of all processes whose function has a return probe. */
+static void return_at_probe_of(__u32 slot, __u64 returned)
+{
+	struct pt_regs regs = {};
+
+	PT_REGS_IP(&regs) = fake.frame[0];
+	PT_REGS_SP(&regs) = sp_at(1) + RET_POPS;
+	PT_REGS_RC(&regs) = returned;
+	fake.attach_cookie = SITE_COOKIE(SHAPE_MALLOC, SHAPE_MALLOC, LAYER_HEAP, 0) | USER_CALL_COOKIE(slot + 1);
+	leave_call(&regs);
+}
+
+ACCOUNT_TEST(calls, a_return_at_the_probe_of_another_process_is_not_counted)
+{
+	enter(SHAPE_MALLOC, sp_at(1), 24);
+	return_at_probe_of(book_of(process)->slot + 1, 0x2000);
+	expect(allocations, 0);
+	return_at_probe_of(book_of(process)->slot, 0x1000);
+	return_at_probe_of(book_of(process)->slot + 1, 0x2000);
+
+	expect_live(0x1000, 24);
+	expect(allocations, 1);
+	expect_loss(returns_unmatched, 0);
+}
+
 ACCOUNT_TEST(calls, free_removes_the_block)
 {
 	user_malloc(24, 0x1000);

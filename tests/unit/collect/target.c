@@ -352,3 +352,15 @@ Test(health, treats_a_process_that_called_an_allocator_as_probed)
 	target.now.account.is_forked = 1;
 	cr_expect(!target_is_unprobed(&target), "what it has is its parent's");
 }
+
+/* ---- admission ---- */
+
+Test(admission, counts_programs_that_began_before_blocks_enter)
+{
+	struct process account = { .exec_cnt = 2, .counter[COUNTER_entry_traps] = 1 };
+	struct accounts accounts = { .process = &account };
+
+	accounts_admit_blocks(&accounts, 0, true);
+	cr_expect_eq(account.loss[LOSS_execs_unprobed], 2);
+	cr_expect(account.is_open == ACCOUNT_OPEN && account.by_ret && !account.counter[COUNTER_entry_traps]);
+}
