@@ -15,6 +15,7 @@ TMP = pathlib.Path("/tmp")
 
 
 def agents_in_tmp():
+    harness.must_be_alone()
     return sorted(path.name for path in TMP.glob(".allocsnap-java-*"))
 
 
@@ -29,6 +30,7 @@ def make_link(path):
 HINDRANCES = {"file": pathlib.Path.touch, "link": make_link, "fifo": os.mkfifo, "folder": pathlib.Path.mkdir}
 
 
+@harness.alone
 @harness.rows({kind: (make,) for kind, make in HINDRANCES.items()}, of_core=())
 def test_what_lies_at_the_agents_name_is_in_nobodys_way(bench, make):
     """The name that the virtual machine knows it by, which anybody may read."""
@@ -93,6 +95,7 @@ def is_loading():
     return len(agents_in_tmp()) == 1
 
 
+@harness.alone
 def test_a_signal_ends_a_recorder_that_waits(bench):
     """The helper goes on, and takes back what it has begun."""
     process = start(bench, "-XX:+StartAttachListener")
@@ -107,6 +110,7 @@ def test_a_signal_ends_a_recorder_that_waits(bench):
     check_quiet(process)
 
 
+@harness.alone
 def test_a_recorder_and_its_helper_that_are_killed_are_in_nobodys_way(bench):
     """The next recording removes the file that they leave."""
     process = start(bench, "-XX:+StartAttachListener")
@@ -127,6 +131,7 @@ def test_a_recorder_and_its_helper_that_are_killed_are_in_nobodys_way(bench):
     check_quiet(process)
 
 
+@harness.alone
 def test_a_recording_goes_on_while_a_virtual_machine_does_not_answer(bench):
     """Its snapshots come, and the agent is loaded later."""
     for _ in range(5):
@@ -148,8 +153,9 @@ def test_a_recording_goes_on_while_a_virtual_machine_does_not_answer(bench):
     raise Skip("the recorder was faster five times")
 
 
+@harness.alone
 def test_no_signal_reaches_the_next_program(bench):
-    """Another program begins in the process while it is asked to listen: SIGQUIT would end it."""
+    """Another program begins in the process while it is asked to listen: SIGQUIT would end it. The virtual machine itself may end."""
     library = next(iter((JVMS[0] if JVMS else pathlib.Path("/nowhere")).glob("lib/server/libjvm.so")), None)
     if not library:
         raise Skip("no Java is installed")
@@ -157,18 +163,26 @@ def test_no_signal_reaches_the_next_program(bench):
         process = bench.start([os.path.join(harness.WORKLOADS, "jvm_exec"), str(library), str(microseconds)])
         check_equal(process.line(), "ready", "the first line")
         bench.start([ALLOCSNAP, "census", "--java", "all", str(process.pid)]).wait()
-        if process.line() != "begun":
-            raise Law(f"the next program has ended with {process.wait()}, {microseconds} us after the file was there")
+        said = [process.line()]
+        while said[-1] not in ("begun", None):
+            said.append(process.line())
+        if said[-1] is None:
+            status = process.wait()
+            if status == 1 and "Failed to start thread" in said[0]:
+                continue  # the kernel lets no thread begin amid an exec, and without its listener's the virtual machine ends itself
+            raise Law(f"it says {said}, {process.stderr()!r}, and ended with {status}, {microseconds} us after the file was there")
         process.write("alive\n")
         check_equal(process.line(), "alive", f"its answer, {microseconds} us after the file was there")
         process.kill()
     check_equal(list(TMP.glob(".attach_pid*")), [], "files in /tmp")
 
 
+# No clock may begin before this machine's.
+OLDER = min(3600, int(pathlib.Path("/proc/uptime").read_text(encoding="ascii").split(".")[0]) // 2)
 NAMESPACES = {
     "of users": ((*NOBODY, "unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
                  "mount --bind {} /mnt && mount -t tmpfs -o mode=1777 tmpfs /tmp"),
-    "of an older clock": (("unshare", "--mount", "--time", "--monotonic", "-3600", "--fork", "--kill-child"), "mount --bind {} /mnt"),
+    "of an older clock": (("unshare", "--mount", "--time", "--monotonic", str(-OLDER), "--fork", "--kill-child"), "mount --bind {} /mnt"),
     "of a newer clock": (("unshare", "--mount", "--time", "--monotonic", "100000", "--fork", "--kill-child"), "mount --bind {} /mnt"),
 }
 
@@ -184,7 +198,7 @@ def test_leak_line_in_a_namespace(bench, before, mounts):
     ask(outer, "keep 1000", "kept 1000")
     path = recording.snapshot()
     check_equal(next(iter(rows_of(bench.stats(path)))), ("Leak.java", LEAK_LINE), "the first row")
-    check_equal(bench.stats(path, "--min-age", "40m")["statistics"], [], "rows that are older than the program")
+    check_equal(bench.stats(path, "--min-age", f"{OLDER * 2 // 3}s")["statistics"], [], "rows that are older than the program")
     recording.end(signal.SIGTERM)
     ask(outer, "alive", "alive")
     wait_for(lambda: not [name for name in os.listdir(f"/proc/{inner}/root/tmp") if "attach" in name or "allocsnap-java" in name],

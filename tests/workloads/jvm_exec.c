@@ -74,5 +74,6 @@ int main(int argc, char **argv)
 		clock_gettime(CLOCK_MONOTONIC, &now);
 	while ((now.tv_sec - begun.tv_sec) * 1000000 + (now.tv_nsec - begun.tv_nsec) / 1000 < atol(argv[2]));
 	execl("/proc/self/exe", argv[0], NULL);
+	perror("exec");
 	return 1;
 }
