@@ -79,7 +79,9 @@ def functions_of(bench, program):
     path = recording.end(signal.SIGINT)[-1]
     rows = bench.stats(path, "--group-by", "function")["statistics"]
     program.is_unharmed()
-    check_equal((losses_of(bench.show(path)), recording.stderr().count("\n")), ({}, 0), f"losses, lines of {recording.stderr()!r}")
+    shown = bench.show(path)
+    check_equal((losses_of(shown), recording.stderr().count("\n")), ({}, 0), f"losses, lines of {recording.stderr()!r}")
+    check_equal({kind: nr for kind, nr in shown["tracebacks"].items() if nr}, {"complete": shown["blocks"]}, "tracebacks")
     return {re.sub(r"\(.*", "", row["key"]): row["count"] for row in rows}
 
 

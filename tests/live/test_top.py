@@ -171,8 +171,8 @@ def test_top_lists_several_processes(bench, open_screen):
     """A list with a sum; Enter opens one; one that ends stays in the list, and takes no snapshots in vain."""
     first, second = bench.workload("grow", "600"), bench.workload("grow", "600")
     screen = open_screen(first.pid, second.pid, "--interval", "300ms")
-    text = screen.wait(r"^ +all .* sum$")
-    check(all(re.search(rf"^ *{process.pid} .* grow$", text, re.MULTILINE) for process in (first, second)), text)
+    for row in r" +all .* sum", rf" *{first.pid} .* grow", rf" *{second.pid} .* grow":
+        screen.wait(rf"^{row}$")
     screen.press("Enter")
     shown = int(re.search(r"^grow (\d+) ", screen.wait(r"grow_here at"), re.MULTILINE).group(1))
     process = first if shown == first.pid else second
