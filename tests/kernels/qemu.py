@@ -38,7 +38,7 @@ AMD64_BEFORE_6_19 = AMD64._replace(argv=(*AMD64.argv[:-1], "max,la57=off,cx16=of
 ARM64 = Machine("arm64", ("qemu-system-aarch64", "-M", "virt,gic-version=3", "-cpu", "max,pauth-impdef=on"), "ttyAMA0", "ttyS0",
                 "pci-serial", "")
 
-ARGV = ("-accel", "tcg", "-smp", "1", "-m", "3072", "-nodefaults", "-no-user-config", "-display", "none", "-monitor",
+ARGV = ("-accel", "tcg", "-smp", "1", "-m", "6144", "-nodefaults", "-no-user-config", "-display", "none", "-monitor",
         "none", "-no-reboot")
 COMMAND_LINE = "quiet panic=-1 oops=panic random.trust_cpu=on"
 
