@@ -26,7 +26,7 @@ NAMED = "/lib/*-linux-gnu/libc.so.6", "/lib*/ld-linux-*.so.*"
 COMPILER = ("/usr/bin/g[c+][c+]", "/usr/bin/*-linux-gnu-g[c+][c+]", "/usr/bin/musl-gcc", "/usr/bin/as", "/usr/bin/ld", "/usr/include",
             "/usr/lib/*-linux-musl", "/lib/ld-musl-*", "/usr/lib/*-linux-gnu/*crt*.o",
             *(f"/usr/lib/gcc/*/*/{name}" for name in
-              ("cc1", "cc1plus", "collect2", "lto-wrapper", "liblto_plugin.so", "include", "*.o", "libgcc*", "libstdc++.*")),
+              ("cc1", "cc1plus", "collect2", "lto1", "lto-wrapper", "liblto_plugin.so", "include", "*.o", "libgcc*", "libstdc++.*")),
             *(f"/usr/lib/*-linux-gnu/lib{name}.{kind}" for kind in ("a", "so") for name in
               ("c", "c_nonshared", "m", "m-*", "mvec", "pthread", "dl", "jemalloc", "jemalloc_pic", "tcmalloc_minimal", "mimalloc")))
 LEFT_OUT = re.compile(r"test|idlelib|ensurepip|lib2to3|config-3.*|clang.*|llvm.*|node|unicode")  # of Python and of headers
