@@ -28,7 +28,8 @@ test-unit: $(UNIT_PROGRAM) $(OUT)/unit-bpf
 	$(if $(filter all,$(UNIT_MODES)),$(Q)SYMBOLS_PARSER=1 tests/criterion.sh $(UNIT_PROGRAM) --filter 'symbols_*/*' $(UNIT_ARGS))
 	$(Q)for mode in $(UNIT_ENV); do env $$mode tests/criterion.sh $(OUT)/unit-bpf $(FAKE_CORE) $(UNIT_ARGS) || exit 1; done
 
-test-san:		## unit tests with sanitizers: of the BPF code, or of SAN_ROOMS="src/elf tests/unit/elf"
+# It links the plain objects of all other folders.
+test-san: $(OUT)/unit $(OUT)/unit-bpf	## unit tests with sanitizers: of the BPF code, or of SAN_ROOMS="src/elf tests/unit/elf"
 	$(Q)ORDERS=$(or $(ORDERS),300) $(MAKE) SAN=1 SAN_ROOMS="$(or $(SAN_ROOMS),tests/fake_bpf)" UNIT_MODES=one \
 		UNIT_ARGS="--filter '!(estimates/*)'" test-unit
 
@@ -65,8 +66,8 @@ $(OUT)/tests/unit/exact/%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O2)
 
 $(OUT)/tests/unit/symbols/go_table.o: tests/unit/symbols/go_program.S
 
-# This one includes the types of the BPF skeleton.
-$(OUT)/tests/unit/collect/own_links.o: | $(SKEL_TYPES)
+# These include the types of the BPF skeleton.
+$(filter $(OUT)/tests/unit/collect/%,$(call obj,$(UNIT_SRC))): | $(SKEL_TYPES)
 
 $(OUT)/unit: $(call obj,$(UNIT_SRC)) $(APP) $(COLLECT) $(LIB) | $(SAMPLERS)
 	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS) -lcriterion)
